@@ -1,0 +1,62 @@
+/*
+ * run.h: the worker and flow_run(), the only place where cache logic can be suspended.
+ *
+ * A worker is one flow of control: a thread in the synchronous API, a fiber in the scheduler
+ * and the asynchronous API.  It brings the connection, the clock and the randomness; what a wait
+ * does is its wait backend's choice: poll the fabric (threads), park the fiber (fibers), let the
+ * scheduler run another virtual compute node (sim).  On a fabric that completes at post the
+ * backend is never called.
+ *
+ * A worker belongs to one thread at a time.  It borrows fab, clock and wait.
+ */
+#ifndef FORGE_RUN_RUN_H
+#define FORGE_RUN_RUN_H
+
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/prng.h"
+#include "fabric/fabric.h"
+
+struct worker;
+
+/* What a wait does. */
+struct run_wait {
+	/* Post ops and return when each has completed; see flow_run(). */
+	int (*run)(struct worker *, struct fab_op *ops, unsigned n);
+	/* Nothing to wait for but somebody else's progress: let others run for a moment. */
+	void (*pause)(struct worker *);
+};
+
+struct worker {
+	struct fab *fab;
+	const struct run_wait *wait;
+	void *wait_context; /* the backend's, e.g. the fiber to park */
+	const struct clock *clock;
+	struct prng prng;
+	uint32_t index; /* 0-based, within the process; for logs */
+};
+
+/*
+ * Run n verbs as one batch and return when every one has completed or the node is lost.
+ * Ops take effect in order.  0, or the first op's error.  A failed CAS is not an error.
+ * A detached op is posted in its place in the order, and not waited for.
+ */
+MAY_WAIT int flow_run(struct worker *, struct fab_op *ops, unsigned n);
+
+/* Give others a chance while polling a remote condition; every such loop has a bound. */
+MAY_WAIT void flow_pause(struct worker *);
+
+/* Post and poll on the calling thread. */
+extern const struct run_wait run_wait_poll;
+
+/* Fill in a worker of a thread; w is the caller's, as are fab and clock. */
+void worker_init(struct worker *w, struct fab *fab, const struct clock *clock, uint64_t seed);
+
+static inline uint64_t worker_now_us(const struct worker *w)
+{
+	return clock_now_ns(w->clock) / 1000;
+}
+
+#endif
