@@ -1,0 +1,346 @@
+/*
+ * shm.c: exports, mappings and connections in shared memory.
+ *
+ * A store to a page that the file system cannot supply kills the process with SIGBUS, long after
+ * anybody could explain it.  So creation reserves every byte, and opening reserves again, which
+ * costs nothing unless somebody copied the file with holes.  Pages are then faulted in before the
+ * first verb, since a first touch costs a hundred times a READ.
+ */
+#include "fabric/shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "fabric/memory.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+struct shm_map {
+	void *base;
+	uint64_t bytes;
+	int flags; /* SHM_MAP_... */
+};
+
+/* Where an error sentence goes. */
+struct error_out {
+	char *text;
+	size_t bytes;
+};
+
+/* A parsed `where`. */
+struct shm_place {
+	const char *where; /* as the user wrote it, for messages */
+	const char *path;
+	int is_posix;
+};
+
+PRINTF_LIKE(3, 4)
+static int fail(struct error_out e, int status, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(e.text, e.bytes, format, args);
+	va_end(args);
+	return status;
+}
+
+static int place_parse(const char *where, struct error_out e, struct shm_place *out)
+{
+	struct shm_place p = {.where = where};
+
+	if (strncmp(where, "shm:", 4) == 0) {
+		p.path = where + 4;
+		p.is_posix = 1;
+	} else if (strncmp(where, "file:", 5) == 0) {
+		p.path = where + 5;
+	} else {
+		p.path = where;
+	}
+	if (p.path[0] != '/' || p.path[1] == '\0')
+		return fail(e, FORGE_E_INVAL,
+			    "'%s' names no shared memory: write shm:/name, file:/path or /path",
+			    where);
+	if (p.is_posix && strchr(p.path + 1, '/'))
+		return fail(e, FORGE_E_INVAL,
+			    "'%s' has a slash inside the name: for a file write file:/path", where);
+	*out = p;
+	return FORGE_OK;
+}
+
+static int place_open(const struct shm_place *p, int flags)
+{
+	if (p->is_posix)
+		return shm_open(p->path, flags | O_CLOEXEC, 0660);
+	return open(p->path, flags | O_CLOEXEC, 0660);
+}
+
+static int place_unlink(const struct shm_place *p)
+{
+	return p->is_posix ? shm_unlink(p->path) : unlink(p->path);
+}
+
+/* Turn the errno of a failed open, create or unlink into a status and a sentence. */
+static int fail_errno(const struct shm_place *p, int error, const char *what, struct error_out e)
+{
+	switch (error) {
+	case EEXIST:
+		return fail(e, FORGE_E_POOL_EXISTS,
+			    "%s exists already: choose another name or remove it first", p->where);
+	case ENOENT:
+	case ENOTDIR:
+		return fail(e, FORGE_E_POOL_ABSENT,
+			    "there is no %s: check the name, or create the pool first", p->where);
+	case EACCES:
+	case EPERM:
+		return fail(e, FORGE_E_SYSTEM,
+			    "no permission to %s %s: run as its owner or change its mode", what,
+			    p->where);
+	case EMFILE:
+	case ENFILE:
+		return fail(e, FORGE_E_SYSTEM, "cannot %s %s: %s; raise the limit (ulimit -n)",
+			    what, p->where, strerror(error));
+	default:
+		return fail(e, FORGE_E_SYSTEM, "cannot %s %s: %s", what, p->where, strerror(error));
+	}
+}
+
+static uint64_t free_bytes(int fd)
+{
+	struct statvfs s;
+
+	if (fstatvfs(fd, &s) != 0)
+		return UINT64_MAX;
+	/* A tmpfs mounted without a limit reports no blocks at all. */
+	if (s.f_blocks == 0)
+		return UINT64_MAX;
+	return (uint64_t)s.f_bavail * s.f_frsize;
+}
+
+static int fail_space(const struct shm_place *p, int fd, uint64_t bytes, struct error_out e)
+{
+	return fail(e, FORGE_E_POOL_SPACE,
+		    "no space for %s: %llu bytes needed, %llu free; make the pool smaller or give "
+		    "its file system more%s",
+		    p->where, (unsigned long long)bytes, (unsigned long long)free_bytes(fd),
+		    p->is_posix ? " (mount -o remount,size=... /dev/shm)" : "");
+}
+
+/* Reserve [0, bytes); only the holes cost anything. */
+static int reserve(const struct shm_place *p, int fd, uint64_t bytes, struct error_out e)
+{
+	int error;
+
+	do {
+		error = fallocate(fd, 0, 0, (off_t)bytes) == 0 ? 0 : errno;
+	} while (error == EINTR);
+	if (error == EOPNOTSUPP || error == ENOSYS)
+		error = posix_fallocate(fd, 0, (off_t)bytes);
+	if (error == ENOSPC || error == EFBIG || error == ENOMEM || error == EDQUOT)
+		return fail_space(p, fd, bytes, e);
+	if (error != 0)
+		return fail_errno(p, error, "reserve space for", e);
+	return FORGE_OK;
+}
+
+int shm_export_create(const char *where, uint64_t bytes, int flags, char *error_text,
+		      size_t error_bytes)
+{
+	struct error_out e = {error_text, error_bytes};
+	struct shm_place p;
+	int status, fd;
+
+	if (flags != 0)
+		return fail(e, FORGE_E_INVAL, "unknown flags 0x%x", (unsigned)flags);
+	status = place_parse(where, e, &p);
+	if (status != FORGE_OK)
+		return status;
+	if (bytes < SHM_EXPORT_BYTES_MIN || bytes % 8 != 0 || bytes > INT64_MAX)
+		return fail(e, FORGE_E_INVAL,
+			    "%s cannot have %llu bytes: use a multiple of 8, at least %u", where,
+			    (unsigned long long)bytes, SHM_EXPORT_BYTES_MIN);
+	fd = place_open(&p, O_RDWR | O_CREAT | O_EXCL);
+	if (fd < 0)
+		return errno == ENOSPC ? fail(e, FORGE_E_POOL_SPACE,
+					      "no space even for the name of %s: free some", where)
+				       : fail_errno(&p, errno, "create", e);
+
+	/* Ask before taking: a refused fallocate may first have filled all of memory. */
+	if (free_bytes(fd) < bytes)
+		status = fail_space(&p, fd, bytes, e);
+	else
+		status = reserve(&p, fd, bytes, e);
+	if (status != FORGE_OK)
+		place_unlink(&p);
+	close(fd);
+	return status;
+}
+
+int shm_export_unlink(const char *where, char *error_text, size_t error_bytes)
+{
+	struct error_out e = {error_text, error_bytes};
+	struct shm_place p;
+	int status = place_parse(where, e, &p);
+
+	if (status != FORGE_OK)
+		return status;
+	if (place_unlink(&p) != 0)
+		return fail_errno(&p, errno, "remove", e);
+	return FORGE_OK;
+}
+
+/* Fault every page in for writing, without changing a byte that others may be changing. */
+static int populate(const struct shm_place *p, void *base, uint64_t bytes, struct error_out e)
+{
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	int failed;
+
+	do {
+		failed = madvise(base, bytes, MADV_POPULATE_WRITE);
+	} while (failed && (errno == EINTR || errno == EAGAIN));
+	if (!failed)
+		return FORGE_OK;
+	if (errno != EINVAL && errno != ENOSYS)
+		return fail(e, FORGE_E_SYSTEM, "cannot fault in %llu bytes of %s: %s",
+			    (unsigned long long)bytes, p->where, strerror(errno));
+	for (uint64_t at = 0; at < bytes; at += page_bytes)
+		atomic_fetch_or_explicit((_Atomic uint64_t *)((char *)base + at), 0,
+					 memory_order_relaxed);
+	return FORGE_OK;
+}
+
+/* The size of the export behind fd, or an error that says why it cannot be one. */
+static int export_bytes(const struct shm_place *p, int fd, struct error_out e, uint64_t *out)
+{
+	struct stat s;
+
+	if (fstat(fd, &s) != 0)
+		return fail_errno(p, errno, "examine", e);
+	if (!S_ISREG(s.st_mode))
+		return fail(e, FORGE_E_INVAL, "%s is not a regular file: name the pool's file",
+			    p->where);
+	if (s.st_size == 0)
+		return fail(e, FORGE_E_POOL_TRUNCATED,
+			    "%s is empty: it is being created, or its creation was cut short; if "
+			    "it stays so, remove it and create the pool again",
+			    p->where);
+	if ((uint64_t)s.st_size < SHM_EXPORT_BYTES_MIN || s.st_size % 8 != 0)
+		return fail(e, FORGE_E_POOL_TRUNCATED,
+			    "%s has %lld bytes, which no pool has: remove it and create the pool "
+			    "again",
+			    p->where, (long long)s.st_size);
+	*out = (uint64_t)s.st_size;
+	return FORGE_OK;
+}
+
+static int map_fd(const struct shm_place *p, int fd, struct error_out e, struct shm_map *map)
+{
+	int read_only = map->flags & SHM_MAP_READ_ONLY;
+	int protection = read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+	int status = export_bytes(p, fd, e, &map->bytes);
+
+	if (status == FORGE_OK && !read_only)
+		status = reserve(p, fd, map->bytes, e);
+	if (status != FORGE_OK)
+		return status;
+	map->base = mmap(NULL, map->bytes, protection, MAP_SHARED, fd, 0);
+	if (map->base == MAP_FAILED)
+		return fail(e, errno == ENOMEM ? FORGE_E_NO_MEMORY : FORGE_E_SYSTEM,
+			    "cannot map the %llu bytes of %s: %s", (unsigned long long)map->bytes,
+			    p->where, strerror(errno));
+	/* Fewer TLB misses where the file system has huge pages; refused elsewhere, harmlessly. */
+	madvise(map->base, map->bytes, MADV_HUGEPAGE);
+	if (!(map->flags & (SHM_MAP_LAZY | SHM_MAP_READ_ONLY)))
+		status = populate(p, map->base, map->bytes, e);
+	if (status != FORGE_OK)
+		munmap(map->base, map->bytes);
+	return status;
+}
+
+int shm_map_open(const char *where, int flags, char *error_text, size_t error_bytes,
+		 struct shm_map **out)
+{
+	struct error_out e = {error_text, error_bytes};
+	struct shm_place p;
+	struct shm_map *map;
+	int status, fd;
+
+	status = place_parse(where, e, &p);
+	if (status != FORGE_OK)
+		return status;
+	fd = place_open(&p, flags & SHM_MAP_READ_ONLY ? O_RDONLY : O_RDWR);
+	if (fd < 0)
+		return fail_errno(&p, errno, "open", e);
+	map = calloc(1, sizeof(*map));
+	if (!map) {
+		status = fail(e, FORGE_E_NO_MEMORY, "out of memory while opening %s", where);
+		goto out;
+	}
+	map->flags = flags;
+	status = map_fd(&p, fd, e, map);
+	if (status == FORGE_OK)
+		*out = map;
+	else
+		free(map);
+out:
+	close(fd);
+	return status;
+}
+
+void shm_map_close(struct shm_map *map)
+{
+	if (!map)
+		return;
+	munmap(map->base, map->bytes);
+	free(map);
+}
+
+void *shm_map_base(const struct shm_map *map)
+{
+	return map->base;
+}
+
+uint64_t shm_map_bytes(const struct shm_map *map)
+{
+	return map->bytes;
+}
+
+static void shm_close(struct fab *f)
+{
+	free(f);
+}
+
+static const struct fab_provider shm_provider = {
+    .name = "shm",
+    .close = shm_close,
+    .reg = memory_reg,
+    .post = memory_post,
+    .kick = memory_kick,
+    .poll = memory_poll,
+};
+
+int shm_open_connection(struct shm_map *map, struct fab **out)
+{
+	struct memory_fab *m;
+
+	if (map->flags & SHM_MAP_READ_ONLY)
+		return FORGE_E_INVAL;
+	m = malloc(sizeof(*m));
+	if (!m)
+		return FORGE_E_NO_MEMORY;
+	memory_init(m, &shm_provider, map->base, map->bytes);
+	*out = (struct fab *)m;
+	return FORGE_OK;
+}

@@ -1,0 +1,66 @@
+/*
+ * shm.h: a provider for several processes on one host, over POSIX shared memory or a file.
+ *
+ * Who may call: the node, which creates and removes exports, and set-up code of clients and
+ * tools, on any thread.  Three things with three lives: the export (a name, until it is unlinked),
+ * a mapping of it (one per process, shared by its threads), and connections over the mapping (one
+ * per thread).  A mapping must outlive its connections and is closed by whoever opened it.
+ *
+ * `where` names an export: "shm:/name" for POSIX shared memory, "/path" or "file:/path" for a
+ * file that can be mapped (tmpfs, hugetlbfs, a file on a DAX file system).
+ *
+ * On failure each function writes one sentence into error_text (never NULL, truncated to
+ * error_bytes) which names the thing and the remedy.
+ */
+#ifndef FORGE_FABRIC_SHM_H
+#define FORGE_FABRIC_SHM_H
+
+#include "fabric/fabric.h"
+
+/* Smaller than this nothing can be an export. */
+#define SHM_EXPORT_BYTES_MIN 4096u
+
+/* Flags of shm_map_open(). */
+#define SHM_MAP_LAZY	  0x01 /* do not pre-fault; for a tool that looks at a few pages */
+#define SHM_MAP_READ_ONLY 0x02 /* to look only: no connections, no pre-fault */
+
+struct shm_map;
+
+/*
+ * Create the export, zeroed, readable and writable by its owner and group.  Every byte is
+ * reserved now, so no later access can meet a full file system.  bytes is a multiple of 8.  flags
+ * must be 0.  On failure nothing is left behind.
+ * 0, FORGE_E_POOL_EXISTS, FORGE_E_POOL_SPACE, FORGE_E_INVAL or FORGE_E_SYSTEM.
+ */
+int shm_export_create(const char *where, uint64_t bytes, int flags, char *error_text,
+		      size_t error_bytes);
+
+/*
+ * Remove the name; existing mappings stay valid.  0, FORGE_E_POOL_ABSENT, FORGE_E_INVAL or
+ * FORGE_E_SYSTEM.
+ */
+int shm_export_unlink(const char *where, char *error_text, size_t error_bytes);
+
+/*
+ * Map an existing export at the size it has.
+ * 0, FORGE_E_POOL_ABSENT, FORGE_E_POOL_TRUNCATED (empty, short or not whole words),
+ * FORGE_E_POOL_SPACE (holes that cannot be filled), FORGE_E_NO_MEMORY, FORGE_E_INVAL or
+ * FORGE_E_SYSTEM.
+ */
+int shm_map_open(const char *where, int flags, char *error_text, size_t error_bytes,
+		 struct shm_map **out);
+
+/* Unmap.  Every connection over the mapping has been closed.  NULL is permitted. */
+void shm_map_close(struct shm_map *map);
+
+/* The mapped bytes, for tools on the node's host; others change them at any time. */
+void *shm_map_base(const struct shm_map *map);
+uint64_t shm_map_bytes(const struct shm_map *map);
+
+/*
+ * Open a connection over map, which is borrowed until close.
+ * 0, FORGE_E_INVAL for a read-only mapping, FORGE_E_NO_MEMORY.
+ */
+int shm_open_connection(struct shm_map *map, struct fab **out);
+
+#endif

@@ -1,0 +1,111 @@
+/* under_test.c: the providers that the conformance suite runs over. */
+#include "under_test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "fabric/loop.h"
+#include "fabric/shm.h"
+
+void run_ops(struct fab *f, struct fab_op *ops, unsigned n)
+{
+	fab_post(f, ops, n);
+	fab_kick(f);
+	for (unsigned i = 0; i < n; i++)
+		while (ops[i].status == FAB_PENDING && !(ops[i].flags & FAB_DETACHED))
+			fab_poll(f);
+}
+
+/* loop: the world is the buffer, shared by all connections. */
+
+struct loop_world {
+	void *mem;
+	uint64_t bytes;
+};
+
+static void *loop_open_world(uint64_t bytes)
+{
+	struct loop_world *w = malloc(sizeof(*w));
+
+	w->mem = calloc(1, bytes);
+	w->bytes = bytes;
+	return w;
+}
+
+static struct fab *loop_connect(void *world)
+{
+	struct loop_world *w = world;
+	struct fab *f = NULL;
+
+	return loop_open(w->mem, w->bytes, &f) == FORGE_OK ? f : NULL;
+}
+
+static void loop_close_world(void *world)
+{
+	struct loop_world *w = world;
+
+	free(w->mem);
+	free(w);
+}
+
+/* shm: the world is a mapping of an export whose name holds our process id. */
+
+struct shm_world {
+	char where[128];
+	struct shm_map *map;
+};
+
+static void *shm_open_world(const char *prefix, uint64_t bytes)
+{
+	static unsigned serial;
+	struct shm_world *w = malloc(sizeof(*w));
+	char error[256];
+
+	snprintf(w->where, sizeof(w->where), "%s-%ld-%u", prefix, (long)getpid(), serial++);
+	if (shm_export_create(w->where, bytes, 0, error, sizeof(error)) != FORGE_OK ||
+	    shm_map_open(w->where, 0, error, sizeof(error), &w->map) != FORGE_OK) {
+		fprintf(stderr, "%s\n", error);
+		free(w);
+		return NULL;
+	}
+	return w;
+}
+
+static void *shm_open_world_posix(uint64_t bytes)
+{
+	return shm_open_world("shm:/forge-test", bytes);
+}
+
+static void *shm_open_world_file(uint64_t bytes)
+{
+	return shm_open_world("/tmp/forge-test", bytes);
+}
+
+static struct fab *shm_connect(void *world)
+{
+	struct shm_world *w = world;
+	struct fab *f = NULL;
+
+	return shm_open_connection(w->map, &f) == FORGE_OK ? f : NULL;
+}
+
+static void shm_close_world(void *world)
+{
+	struct shm_world *w = world;
+	char error[256];
+
+	shm_map_close(w->map);
+	if (shm_export_unlink(w->where, error, sizeof(error)) != FORGE_OK)
+		fprintf(stderr, "%s\n", error);
+	free(w);
+}
+
+const struct under_test providers_under_test[] = {
+    {"loop", loop_open_world, loop_connect, loop_close_world, 0},
+    {"shm", shm_open_world_posix, shm_connect, shm_close_world, 1},
+    {"shm-file", shm_open_world_file, shm_connect, shm_close_world, 1},
+};
+
+const unsigned providers_under_test_count = ARRAY_COUNT(providers_under_test);
