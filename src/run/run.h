@@ -35,7 +35,8 @@ struct worker {
 	void *wait_context; /* the backend's, e.g. the fiber to park */
 	const struct clock *clock;
 	struct prng prng;
-	uint32_t index; /* 0-based, within the process; for logs */
+	uint32_t index;	 /* 0-based, within the process; for logs */
+	uint32_t pauses; /* how many flow_pause(); the poll backend gives up its CPU at some */
 };
 
 /*
@@ -47,6 +48,17 @@ MAY_WAIT int flow_run(struct worker *, struct fab_op *ops, unsigned n);
 
 /* Give others a chance while polling a remote condition; every such loop has a bound. */
 MAY_WAIT void flow_pause(struct worker *);
+
+/*
+ * The batch as one post to the fabric, or as several when it is larger than batch_ops_max, for
+ * wait backends: post(), then call step() until every op has completed.  After a failed part the
+ * rest of the batch is not posted and gets the same status.  0, or the first op's error.
+ */
+typedef void (*run_step_fn)(struct worker *, const struct fab_op *ops, unsigned n);
+MAY_WAIT int run_batch(struct worker *, struct fab_op *ops, unsigned n, run_step_fn step);
+
+/* Has each of the n ops completed?  A detached op always has. */
+int run_all_complete(const struct fab_op *ops, unsigned n);
 
 /* Post and poll on the calling thread. */
 extern const struct run_wait run_wait_poll;

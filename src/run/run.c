@@ -1,0 +1,106 @@
+/* run.c: running a batch of verbs, and the wait backend of plain threads. */
+#include "run/run.h"
+
+#include <sched.h>
+
+/* A pause is a few nanoseconds, except every so many, when somebody else may need this CPU. */
+#define PAUSES_PER_YIELD 16
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+static inline int first_error(const struct fab_op *ops, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (unlikely(ops[i].status != FORGE_OK) && !(ops[i].flags & FAB_DETACHED))
+			return ops[i].status;
+	return FORGE_OK;
+}
+
+int run_all_complete(const struct fab_op *ops, unsigned n)
+{
+	/* The last ones complete last, so look there first. */
+	while (n-- > 0)
+		if (ops[n].status == FAB_PENDING && !(ops[n].flags & FAB_DETACHED))
+			return 0;
+	return 1;
+}
+
+int run_batch(struct worker *w, struct fab_op *ops, unsigned n, run_step_fn step)
+{
+	uint32_t part_max = fab_caps(w->fab)->batch_ops_max;
+	int status = FORGE_OK;
+
+	assert(part_max > 0);
+	while (n > 0 && status == FORGE_OK) {
+		unsigned part = n < part_max ? n : part_max;
+
+		fab_post(w->fab, ops, part);
+		fab_kick(w->fab);
+		while (!run_all_complete(ops, part))
+			step(w, ops, part);
+		status = first_error(ops, part);
+		ops += part;
+		n -= part;
+	}
+	for (unsigned i = 0; i < n; i++)
+		if (!(ops[i].flags & FAB_DETACHED))
+			ops[i].status = status;
+	return status;
+}
+
+/* On a fabric that completes at post there is nothing to step for. */
+static void step_never(struct worker *w, const struct fab_op *ops, unsigned n)
+{
+	assert(!"a fabric that completes at post left an op pending");
+}
+
+int flow_run(struct worker *w, struct fab_op *ops, unsigned n)
+{
+	const struct fab_caps *caps = fab_caps(w->fab);
+
+	if (unlikely(!caps->completes_at_post))
+		return w->wait->run(w, ops, n);
+	if (unlikely(n > caps->batch_ops_max))
+		return run_batch(w, ops, n, step_never);
+	fab_post(w->fab, ops, n);
+	return first_error(ops, n);
+}
+
+void flow_pause(struct worker *w)
+{
+	w->wait->pause(w);
+}
+
+static void step_poll(struct worker *w, const struct fab_op *ops, unsigned n)
+{
+	fab_poll(w->fab);
+	cpu_relax();
+}
+
+static int poll_run(struct worker *w, struct fab_op *ops, unsigned n)
+{
+	return run_batch(w, ops, n, step_poll);
+}
+
+static void poll_pause(struct worker *w)
+{
+	if (++w->pauses % PAUSES_PER_YIELD == 0)
+		sched_yield();
+	else
+		cpu_relax();
+}
+
+const struct run_wait run_wait_poll = {poll_run, poll_pause};
+
+void worker_init(struct worker *w, struct fab *fab, const struct clock *clock, uint64_t seed)
+{
+	*w = (struct worker){.fab = fab, .wait = &run_wait_poll, .clock = clock};
+	prng_seed(&w->prng, seed);
+}
