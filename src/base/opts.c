@@ -1,0 +1,468 @@
+/* opts.c: defaults, environment and argv into a configuration, with errors that say what to do. */
+#include "base/opts.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/parse.h"
+#include "base/status.h"
+
+/* Longer words are compared by their first characters only. */
+#define WORD_CHARS_MAX 63
+
+/* A value on its way in: where it was written, for the message if it is bad. */
+struct source {
+	const struct opts_table *table;
+	struct opts_parsed *parsed;
+	const char *label; /* "--threads" or "FORGE_THREADS" */
+};
+
+static int PRINTF_LIKE(3, 4)
+    fail(const struct opts_table *t, struct opts_parsed *p, const char *format, ...)
+{
+	char what[400];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof(what), format, args);
+	va_end(args);
+	snprintf(p->error, sizeof(p->error), "%s: %s; see '%s --help'", t->command, what,
+		 t->command);
+	return FORGE_E_INVAL;
+}
+
+/* Levenshtein distance; short words, so a row of the matrix at a time on the stack. */
+static unsigned edit_distance(const char *a, const char *b)
+{
+	unsigned row[WORD_CHARS_MAX + 1];
+	size_t a_len = strnlen(a, WORD_CHARS_MAX), b_len = strnlen(b, WORD_CHARS_MAX);
+
+	for (unsigned j = 0; j <= b_len; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= a_len; i++) {
+		unsigned diagonal = row[0];
+
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= b_len; j++) {
+			unsigned replaced = diagonal + (a[i - 1] != b[j - 1]);
+			unsigned shorter = row[j - 1] < row[j] ? row[j - 1] : row[j];
+
+			diagonal = row[j];
+			row[j] = replaced < shorter + 1 ? replaced : shorter + 1;
+		}
+	}
+	return row[b_len];
+}
+
+const char *opts_nearest(const char *typed, const char *const *words, unsigned n, size_t stride)
+{
+	unsigned best = (unsigned)(strnlen(typed, WORD_CHARS_MAX) / 3 + 2);
+	const char *nearest = NULL;
+
+	for (unsigned i = 0; i < n; i++) {
+		const char *word = *(const char *const *)((const char *)words + i * stride);
+		unsigned distance = edit_distance(typed, word);
+
+		/* A beginning of a word is as good as one slip. */
+		if (strlen(typed) >= 2 && strncmp(typed, word, strlen(typed)) == 0)
+			distance = 1;
+		if (distance < best) {
+			best = distance;
+			nearest = word;
+		}
+	}
+	return nearest;
+}
+
+const char *opts_env_name(const struct opt *o, char *buf, size_t bytes)
+{
+	snprintf(buf, bytes, "FORGE_%s", o->name);
+	for (char *p = buf; *p; p++)
+		*p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+	return buf;
+}
+
+/* The choice at *list, whose length is returned; *list moves on to the next. */
+static size_t take_choice(const char **list, const char **choice)
+{
+	size_t len = strcspn(*list, "|");
+
+	*choice = *list;
+	*list += len + ((*list)[len] == '|');
+	return len;
+}
+
+const char *opts_choice_name(const struct opt *o, unsigned index, char *buf, size_t bytes)
+{
+	const char *list = o->choices, *choice = "";
+	size_t len = 0;
+
+	for (unsigned i = 0; i <= index; i++)
+		len = take_choice(&list, &choice);
+	snprintf(buf, bytes, "%.*s", (int)len, choice);
+	return buf;
+}
+
+static int store_flag(const struct source *s, const char *value, bool *field)
+{
+	static const char *const yes[] = {"1", "yes", "true", "on"};
+	static const char *const no[] = {"0", "no", "false", "off"};
+
+	for (unsigned i = 0; i < ARRAY_COUNT(yes); i++) {
+		if (strcmp(value, yes[i]) == 0 || strcmp(value, no[i]) == 0) {
+			*field = strcmp(value, yes[i]) == 0;
+			return 0;
+		}
+	}
+	return fail(s->table, s->parsed, "%s=%s: must be yes or no", s->label, value);
+}
+
+static int store_choice(const struct source *s, const struct opt *o, const char *value,
+			unsigned *field)
+{
+	const char *list = o->choices, *choice;
+
+	for (unsigned i = 0; *list; i++) {
+		size_t len = take_choice(&list, &choice);
+
+		if (strlen(value) == len && memcmp(value, choice, len) == 0) {
+			*field = i;
+			return 0;
+		}
+	}
+	return fail(s->table, s->parsed, "%s=%s: must be one of %s", s->label, value, o->choices);
+}
+
+static const char *expected_form(enum opt_type type)
+{
+	switch (type) {
+	case OPT_TYPE_BYTES:
+		return "a size such as 64K, 1.5G or 4096";
+	case OPT_TYPE_DURATION:
+		return "a duration such as 100us, 5ms or 2s";
+	case OPT_TYPE_DOUBLE:
+		return "a number such as 0.99";
+	default:
+		return "a whole number";
+	}
+}
+
+static int check_range(const struct source *s, const struct opt *o, const char *value, uint64_t v)
+{
+	const char *unit = o->unit && islower((unsigned char)*o->unit) ? o->unit : "";
+	const char *space = *unit ? " " : "";
+
+	if (o->type == OPT_TYPE_DURATION) {
+		unit = "us";
+		space = " ";
+	} else if (o->type == OPT_TYPE_BYTES) {
+		unit = "bytes";
+		space = " ";
+	}
+	if (v >= o->min && (o->max == 0 || v <= o->max))
+		return 0;
+	if (o->max == 0)
+		return fail(s->table, s->parsed, "%s=%s: must be at least %llu%s%s", s->label,
+			    value, (unsigned long long)o->min, space, unit);
+	return fail(s->table, s->parsed, "%s=%s: must be between %llu and %llu%s%s", s->label,
+		    value, (unsigned long long)o->min, (unsigned long long)o->max, space, unit);
+}
+
+static int store_integer(const struct source *s, const struct opt *o, const char *value,
+			 uint64_t *field)
+{
+	uint64_t v = 0;
+	int status = o->type == OPT_TYPE_BYTES	    ? parse_bytes(value, &v)
+		     : o->type == OPT_TYPE_DURATION ? parse_duration_us(value, &v)
+						    : parse_u64(value, &v);
+
+	if (status == FORGE_E_NO_SPACE)
+		return fail(s->table, s->parsed, "%s=%s: does not fit 64 bits", s->label, value);
+	if (status)
+		return fail(s->table, s->parsed, "%s=%s: not %s", s->label, value,
+			    expected_form(o->type));
+	status = check_range(s, o, value, v);
+	if (status == 0)
+		*field = v;
+	return status;
+}
+
+static int store_double(const struct source *s, const struct opt *o, const char *value,
+			double *field)
+{
+	double v;
+
+	if (parse_double(value, &v))
+		return fail(s->table, s->parsed, "%s=%s: not %s", s->label, value,
+			    expected_form(o->type));
+	if (v < o->double_min || v > o->double_max)
+		return fail(s->table, s->parsed, "%s=%s: must be between %g and %g", s->label,
+			    value, o->double_min, o->double_max);
+	*field = v;
+	return 0;
+}
+
+static int store(const struct source *s, const struct opt *o, const char *value, void *config)
+{
+	void *field = (char *)config + o->offset;
+
+	switch (o->type) {
+	case OPT_TYPE_FLAG:
+		return store_flag(s, value, field);
+	case OPT_TYPE_U64:
+	case OPT_TYPE_BYTES:
+	case OPT_TYPE_DURATION:
+		return store_integer(s, o, value, field);
+	case OPT_TYPE_DOUBLE:
+		return store_double(s, o, value, field);
+	case OPT_TYPE_STRING:
+		*(const char **)field = value;
+		return 0;
+	case OPT_TYPE_CHOICE:
+		return store_choice(s, o, value, field);
+	}
+	return FORGE_E_INVAL;
+}
+
+/* Zero for a row without a default. */
+static void store_nothing(const struct opt *o, void *config)
+{
+	void *field = (char *)config + o->offset;
+
+	switch (o->type) {
+	case OPT_TYPE_FLAG:
+		*(bool *)field = false;
+		break;
+	case OPT_TYPE_U64:
+	case OPT_TYPE_BYTES:
+	case OPT_TYPE_DURATION:
+		*(uint64_t *)field = 0;
+		break;
+	case OPT_TYPE_DOUBLE:
+		*(double *)field = 0;
+		break;
+	case OPT_TYPE_STRING:
+		*(const char **)field = NULL;
+		break;
+	case OPT_TYPE_CHOICE:
+		*(unsigned *)field = 0;
+		break;
+	}
+}
+
+static int load_defaults(const struct opts_table *t, void *config, struct opts_parsed *p)
+{
+	for (unsigned i = 0; i < t->option_count; i++) {
+		const struct opt *o = &t->options[i];
+		struct source s = {t, p, o->name};
+		char name[96];
+		const char *value;
+
+		p->origin[i] = OPTS_DEFAULT;
+		store_nothing(o, config);
+		if (o->preset && store(&s, o, o->preset, config))
+			return FORGE_E_INVAL;
+		value = getenv(opts_env_name(o, name, sizeof(name)));
+		if (!value)
+			continue;
+		s.label = name;
+		if (store(&s, o, value, config))
+			return FORGE_E_INVAL;
+		p->origin[i] = OPTS_ENVIRONMENT;
+	}
+	return 0;
+}
+
+/* What parsing argv carries along. */
+struct cursor {
+	const struct opts_table *table;
+	struct opts_parsed *parsed;
+	void *config;
+	int argc, next; /* next is the index of the word to be read */
+	char **argv;
+};
+
+static int unknown_option(struct cursor *c, const char *word, size_t len)
+{
+	const struct opts_table *t = c->table;
+	char name[WORD_CHARS_MAX + 1];
+	const char *nearest = NULL;
+
+	snprintf(name, sizeof(name), "%.*s", (int)min_u64(len, WORD_CHARS_MAX), word + 2);
+	if (t->option_count)
+		nearest =
+		    opts_nearest(name, &t->options[0].name, t->option_count, sizeof(t->options[0]));
+	if (nearest)
+		return fail(t, c->parsed, "unknown option --%s, did you mean --%s?", name, nearest);
+	return fail(t, c->parsed, "unknown option --%s", name);
+}
+
+/* The value of an option that was not attached to it: the next word. */
+static int take_value(struct cursor *c, const struct opt *o, const char *label, const char **value)
+{
+	const char *next = c->next < c->argc ? c->argv[c->next] : NULL;
+
+	/* "--trace --threads 3" is a forgotten value, not a file called --threads. */
+	if (!next || (strncmp(next, "--", 2) == 0 && next[2]))
+		return fail(c->table, c->parsed, "%s needs a value (%s)", label,
+			    o->choices ? o->choices
+			    : o->unit  ? o->unit
+				       : expected_form(o->type));
+	c->next++;
+	*value = next;
+	return 0;
+}
+
+static int store_given(struct cursor *c, unsigned index, const char *label, const char *value)
+{
+	const struct opt *o = &c->table->options[index];
+	struct source s = {c->table, c->parsed, label};
+
+	if (!value && o->type == OPT_TYPE_FLAG)
+		value = "yes";
+	if (!value && take_value(c, o, label, &value))
+		return FORGE_E_INVAL;
+	if (store(&s, o, value, c->config))
+		return FORGE_E_INVAL;
+	c->parsed->origin[index] = OPTS_COMMAND_LINE;
+	return 0;
+}
+
+/* "--name", "--name=value" or "--no-name". */
+static int parse_long(struct cursor *c, const char *word)
+{
+	const char *name = word + 2, *equals = strchr(name, '=');
+	size_t len = equals ? (size_t)(equals - name) : strlen(name);
+	char label[WORD_CHARS_MAX + 3];
+
+	if (strcmp(name, "help") == 0) {
+		c->parsed->action = OPTS_HELP;
+		return 0;
+	}
+	if (strcmp(name, "print-config") == 0) {
+		c->parsed->action = OPTS_PRINT_CONFIG;
+		return 0;
+	}
+	for (unsigned i = 0; i < c->table->option_count; i++) {
+		const struct opt *o = &c->table->options[i];
+
+		snprintf(label, sizeof(label), "--%s", o->name);
+		if (strlen(o->name) == len && memcmp(o->name, name, len) == 0)
+			return store_given(c, i, label, equals ? equals + 1 : NULL);
+		if (o->type == OPT_TYPE_FLAG && !equals && strncmp(name, "no-", 3) == 0 &&
+		    strcmp(name + 3, o->name) == 0)
+			return store_given(c, i, label, "no");
+	}
+	return unknown_option(c, word, len);
+}
+
+/* "-x", "-xvalue", "-x value", and flags together: "-xyz". */
+static int parse_short(struct cursor *c, const char *word)
+{
+	for (const char *p = word + 1; *p; p++) {
+		char label[3] = {'-', *p, '\0'};
+		unsigned i = 0;
+
+		if (*p == 'h' && !p[1]) {
+			c->parsed->action = OPTS_HELP;
+			return 0;
+		}
+		while (i < c->table->option_count && c->table->options[i].letter != *p)
+			i++;
+		if (i == c->table->option_count)
+			return fail(c->table, c->parsed, "unknown option %s", label);
+		if (c->table->options[i].type != OPT_TYPE_FLAG)
+			return store_given(c, i, label, p[1] ? p + 1 : NULL);
+		if (store_given(c, i, label, NULL))
+			return FORGE_E_INVAL;
+	}
+	return 0;
+}
+
+static int parse_words(struct cursor *c)
+{
+	struct opts_parsed *p = c->parsed;
+	bool only_operands = false;
+
+	while (c->next < c->argc) {
+		char *word = c->argv[c->next++];
+		int status = 0;
+
+		if (only_operands || word[0] != '-' || !word[1])
+			p->operands[p->operand_count++] = word;
+		else if (strcmp(word, "--") == 0)
+			only_operands = true;
+		else if (word[1] == '-')
+			status = parse_long(c, word);
+		else
+			status = parse_short(c, word);
+		if (status)
+			return status;
+		if (p->action == OPTS_HELP)
+			return 0;
+	}
+	return 0;
+}
+
+int opts_parse(const struct opts_table *t, int argc, char **argv, void *config,
+	       struct opts_parsed *parsed)
+{
+	/* Operands move to the front of argv + 1: never past the word being read. */
+	struct cursor c = {t, parsed, config, argc, 1, argv};
+	int bad_default;
+
+	assert(t->option_count <= OPTS_MAX);
+	memset(parsed, 0, sizeof(*parsed));
+	parsed->operands = argv + (argc > 0);
+	bad_default = load_defaults(t, config, parsed);
+	if (bad_default) {
+		/* A bad environment must not keep --help from being shown. */
+		for (int i = 1; i < argc; i++)
+			if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+				parsed->action = OPTS_HELP;
+		return parsed->action == OPTS_HELP ? 0 : bad_default;
+	}
+	if (parse_words(&c))
+		return FORGE_E_INVAL;
+	if (parsed->action != OPTS_RUN)
+		return 0;
+	if (parsed->operand_count > t->operands_max)
+		return fail(t, parsed, "unexpected argument '%s'",
+			    parsed->operands[t->operands_max]);
+	if (parsed->operand_count < t->operands_min)
+		return fail(t, parsed, "expected %s", t->operands);
+	return 0;
+}
+
+int opts_parse_main(const struct opts_table *t, int argc, char **argv, void *config,
+		    struct opts_parsed *parsed)
+{
+	if (opts_parse(t, argc, argv, config, parsed)) {
+		fprintf(stderr, "%s\n", parsed->error);
+		return 2;
+	}
+	switch (parsed->action) {
+	case OPTS_HELP:
+		opts_print_help(t, stdout);
+		return 0;
+	case OPTS_PRINT_CONFIG:
+		opts_print_config(t, config, parsed, stdout);
+		return 0;
+	case OPTS_RUN:
+		break;
+	}
+	return -1;
+}
+
+bool opts_given(const struct opts_table *t, const struct opts_parsed *parsed, const char *name)
+{
+	for (unsigned i = 0; i < t->option_count; i++)
+		if (strcmp(t->options[i].name, name) == 0)
+			return parsed->origin[i] != OPTS_DEFAULT;
+	assert(!"an option of this name");
+	return false;
+}
