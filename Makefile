@@ -1,0 +1,68 @@
+# A thin front to meson: see `make help`.  Everything lives in build*/ beside this file.
+#
+# Variables: BUILDTYPE (debugoptimized: -O2 -g, asserts on), PREFIX (/usr/local), DESTDIR,
+# JOBS (all cores), FORGE_SKIP_PACKAGES=1 (never call apt-get).
+
+BUILDTYPE ?= debugoptimized
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+
+MAKEFLAGS += --no-print-directory
+SHELL := /bin/sh
+sources = $$(find src include test -name '*.[ch]')
+
+# setup DIR with ARGUMENTS, once, and build it
+build = { [ -f $(1)/build.ninja ] || meson setup $(1) --buildtype=$(BUILDTYPE) \
+	--prefix='$(PREFIX)' $(2); } && ninja -C $(1) -j $(JOBS)
+# a time-out measured on a plain build is too short for a sanitized one
+slow = --timeout-multiplier 6
+
+.DEFAULT_GOAL := all
+.PHONY: all packages demo test test-long bench check check-format check-warnings check-asan \
+	check-tsan install clean help
+
+all: packages ## build everything into build/
+	@$(call build,build)
+
+packages: ## install the Debian packages of packages.txt that are missing
+	@tools/install-packages.sh
+
+demo: all ## a memory node and three compute nodes on this host, and one page of results
+	@tools/demo.sh
+
+test: all ## build, then every suite but the long ones; ends with "N passed, M failed"
+	@tools/run-tests.sh build
+
+test-long: all ## the long suites: random schedules, stress, exhaustive worlds
+	@tools/run-tests.sh build --suite long --timeout-multiplier 0
+
+bench: all ## measure the speed of this build on this host
+	@meson test -C build --no-rebuild --suite bench --num-processes 1 --verbose </dev/null
+
+check: check-format check-warnings check-asan check-tsan ## format, warnings and sanitizers
+
+check-format: packages
+	@clang-format --dry-run -Werror $(sources) && echo "format: clean"
+
+check-warnings: packages
+	@$(call build,build-werror,-Dwerror=true) && echo "warnings: none"
+
+check-asan: packages
+	@$(call build,build-asan,-Dwerror=true -Db_sanitize=address$(comma)undefined -Db_lundef=false)
+	@tools/run-tests.sh build-asan --no-suite long --no-suite bench $(slow)
+
+check-tsan: packages
+	@$(call build,build-tsan,-Dwerror=true -Db_sanitize=thread -Db_lundef=false)
+	@tools/run-tests.sh build-tsan --suite mt --no-suite long $(slow)
+
+install: all ## install below PREFIX, staged in DESTDIR if set
+	@meson configure build -Dprefix='$(PREFIX)' && ninja -C build -j $(JOBS)
+	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild
+
+clean: ## remove every build directory
+	@rm -rf build build-werror build-asan build-tsan
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+comma := ,
