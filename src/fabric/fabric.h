@@ -57,8 +57,8 @@ enum fab_purpose {
  *   FAA    add arg (modulo 2^64); old = the word before
  */
 struct fab_op {
-	uint8_t code;    /* enum fab_code */
-	uint8_t flags;   /* FAB_DETACHED */
+	uint8_t code;	 /* enum fab_code */
+	uint8_t flags;	 /* FAB_DETACHED */
 	uint8_t purpose; /* enum fab_purpose */
 	uint8_t pad;
 	uint32_t len; /* bytes; 8 for CAS and FAA */
@@ -71,7 +71,7 @@ struct fab_op {
 /* What open() found out about the connection. */
 struct fab_caps {
 	uint64_t export_bytes;
-	uint32_t batch_ops_max;    /* most ops in one post() */
+	uint32_t batch_ops_max;	   /* most ops in one post() */
 	uint8_t completes_at_post; /* status is final when post() returns: never poll */
 };
 
