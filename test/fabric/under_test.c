@@ -6,8 +6,12 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "fabric/count.h"
+#include "fabric/fault.h"
 #include "fabric/loop.h"
 #include "fabric/shm.h"
+#include "fabric/trace.h"
+#include "late.h"
 
 void run_ops(struct fab *f, struct fab_op *ops, unsigned n)
 {
@@ -102,10 +106,83 @@ static void shm_close_world(void *world)
 	free(w);
 }
 
+/* Wrappers that let everything pass, alone and on top of each other, over loop and late. */
+
+static struct fab *wrap_in_trace(struct fab *inner)
+{
+	static _Thread_local FILE *nowhere;
+	struct trace_settings settings = {.connection = "test", .line = trace_line_to_file};
+	struct fab *f = NULL;
+
+	if (!nowhere)
+		nowhere = fopen("/dev/null", "w");
+	settings.line_context = nowhere;
+	return inner && trace_open(inner, &settings, &f) == FORGE_OK ? f : NULL;
+}
+
+static struct fab *wrap_in_count(struct fab *inner)
+{
+	static _Thread_local struct fab_counts counts;
+	struct fab *f = NULL;
+
+	return inner && count_open(inner, &counts, &f) == FORGE_OK ? f : NULL;
+}
+
+static struct fab *wrap_in_fault(struct fab *inner)
+{
+	static _Thread_local struct fault_plan plan;
+	struct fab *f = NULL;
+
+	return inner && fault_open(inner, &plan, &f) == FORGE_OK ? f : NULL;
+}
+
+static struct fab *wrap_in_late(struct fab *inner)
+{
+	struct fab *f = NULL;
+
+	return inner && late_open(inner, &f) == FORGE_OK ? f : NULL;
+}
+
+static struct fab *trace_connect(void *world)
+{
+	return wrap_in_trace(loop_connect(world));
+}
+
+static struct fab *count_connect(void *world)
+{
+	return wrap_in_count(loop_connect(world));
+}
+
+static struct fab *fault_connect(void *world)
+{
+	return wrap_in_fault(loop_connect(world));
+}
+
+static struct fab *late_connect(void *world)
+{
+	return wrap_in_late(loop_connect(world));
+}
+
+static struct fab *late_wrapped_connect(void *world)
+{
+	return wrap_in_trace(wrap_in_count(wrap_in_fault(wrap_in_late(loop_connect(world)))));
+}
+
+static struct fab *shm_wrapped_connect(void *world)
+{
+	return wrap_in_count(wrap_in_fault(wrap_in_trace(shm_connect(world))));
+}
+
 const struct under_test providers_under_test[] = {
     {"loop", loop_open_world, loop_connect, loop_close_world, 0},
     {"shm", shm_open_world_posix, shm_connect, shm_close_world, 1},
     {"shm-file", shm_open_world_file, shm_connect, shm_close_world, 1},
+    {"trace", loop_open_world, trace_connect, loop_close_world, 0},
+    {"count", loop_open_world, count_connect, loop_close_world, 0},
+    {"fault", loop_open_world, fault_connect, loop_close_world, 0},
+    {"late", loop_open_world, late_connect, loop_close_world, 0},
+    {"trace-count-fault-late", loop_open_world, late_wrapped_connect, loop_close_world, 0},
+    {"count-fault-trace-shm", shm_open_world_posix, shm_wrapped_connect, shm_close_world, 1},
 };
 
 const unsigned providers_under_test_count = ARRAY_COUNT(providers_under_test);
