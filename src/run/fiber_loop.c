@@ -1,0 +1,161 @@
+/*
+ * fiber_loop.c: round-robin over the fibers of one thread.
+ *
+ * A fiber is runnable when the part of the batch it waits for has completed.  The loop polls the
+ * fiber's connection before it looks; fibers that finished are kept for the next spawn.
+ */
+#include "run/fiber_loop.h"
+
+#include <stdlib.h>
+
+struct fiber_task {
+	struct fiber_task *next;
+	struct fiber *fiber;
+	struct worker *worker;
+	void (*fn)(struct worker *, void *argument);
+	void *argument;
+	const struct fab_op *ops; /* what it waits for; NULL: for its turn only */
+	unsigned ops_count;
+};
+
+struct fiber_loop {
+	struct fiber_task *first; /* in the order of their turns */
+	struct fiber_task **end;  /* where the next one is linked in */
+	struct fiber_task *idle;  /* finished, for another spawn */
+	size_t stack_bytes;
+};
+
+static void task_main(void *argument)
+{
+	struct fiber_task *t = argument;
+
+	t->fn(t->worker, t->argument);
+}
+
+static void park(struct fiber_task *t, const struct fab_op *ops, unsigned n)
+{
+	assert(fiber_current() == t->fiber);
+	t->ops = ops;
+	t->ops_count = n;
+	fiber_yield();
+	t->ops = NULL;
+}
+
+static void step_park(struct worker *w, const struct fab_op *ops, unsigned n)
+{
+	park(w->wait_context, ops, n);
+}
+
+static int fiber_run(struct worker *w, struct fab_op *ops, unsigned n)
+{
+	return run_batch(w, ops, n, step_park);
+}
+
+static void fiber_pause(struct worker *w)
+{
+	park(w->wait_context, NULL, 0);
+}
+
+const struct run_wait run_wait_fiber = {fiber_run, fiber_pause};
+
+struct fiber_loop *fiber_loop_create(size_t stack_bytes)
+{
+	struct fiber_loop *loop = calloc(1, sizeof(*loop));
+
+	if (!loop)
+		return NULL;
+	loop->end = &loop->first;
+	loop->stack_bytes = stack_bytes;
+	return loop;
+}
+
+static struct fiber_task *task_get(struct fiber_loop *loop)
+{
+	struct fiber_task *t = loop->idle;
+
+	if (t) {
+		loop->idle = t->next;
+		fiber_reset(t->fiber, task_main, t);
+		return t;
+	}
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->fiber = fiber_create(task_main, t, loop->stack_bytes);
+	if (!t->fiber) {
+		free(t);
+		return NULL;
+	}
+	return t;
+}
+
+int fiber_loop_spawn(struct fiber_loop *loop, struct worker *w,
+		     void (*fn)(struct worker *, void *argument), void *argument)
+{
+	struct fiber_task *t = task_get(loop);
+
+	if (!t)
+		return FORGE_E_NO_MEMORY;
+	t->worker = w;
+	t->fn = fn;
+	t->argument = argument;
+	t->ops = NULL;
+	t->next = NULL;
+	*loop->end = t;
+	loop->end = &t->next;
+	w->wait = &run_wait_fiber;
+	w->wait_context = t;
+	return FORGE_OK;
+}
+
+static int task_runnable(struct fiber_task *t)
+{
+	if (!t->ops)
+		return 1;
+	if (!run_all_complete(t->ops, t->ops_count))
+		fab_poll(t->worker->fab);
+	return run_all_complete(t->ops, t->ops_count);
+}
+
+void fiber_loop_run(struct fiber_loop *loop)
+{
+	while (loop->first) {
+		struct fiber_task **link = &loop->first;
+
+		while (*link) {
+			struct fiber_task *t = *link;
+
+			if (task_runnable(t))
+				fiber_resume(t->fiber);
+			if (!fiber_done(t->fiber)) {
+				link = &t->next;
+				continue;
+			}
+			*link = t->next;
+			if (loop->end == &t->next)
+				loop->end = link;
+			t->next = loop->idle;
+			loop->idle = t;
+		}
+	}
+}
+
+static void free_tasks(struct fiber_task *t)
+{
+	while (t) {
+		struct fiber_task *next = t->next;
+
+		fiber_destroy(t->fiber);
+		free(t);
+		t = next;
+	}
+}
+
+void fiber_loop_destroy(struct fiber_loop *loop)
+{
+	if (!loop)
+		return;
+	free_tasks(loop->first);
+	free_tasks(loop->idle);
+	free(loop);
+}

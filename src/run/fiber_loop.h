@@ -1,0 +1,35 @@
+/*
+ * fiber_loop.h: many workers on one thread, each on a fiber, parked while their verbs are out.
+ *
+ * Who may call: the asynchronous API, benchmarks and tests.  A loop, its fibers, its workers and
+ * their connections belong to one thread.  The loop owns the fibers; workers and connections are
+ * the caller's and outlive the run.  Several workers may share a connection.
+ */
+#ifndef FORGE_RUN_FIBER_LOOP_H
+#define FORGE_RUN_FIBER_LOOP_H
+
+#include "fiber/fiber.h"
+#include "run/run.h"
+
+struct fiber_loop;
+
+/* The wait backend of the loop's workers: post, kick, park until the last op has completed. */
+extern const struct run_wait run_wait_fiber;
+
+/* A loop whose fibers have stacks of stack_bytes, 0 for the default.  NULL: no memory. */
+struct fiber_loop *fiber_loop_create(size_t stack_bytes);
+
+/*
+ * Add a fiber that will run fn(w, argument).  Sets w->wait and w->wait_context.  Also from inside
+ * a fiber of the loop.  0 or FORGE_E_NO_MEMORY.
+ */
+int fiber_loop_spawn(struct fiber_loop *loop, struct worker *w,
+		     void (*fn)(struct worker *, void *argument), void *argument);
+
+/* Resume the fibers in turn, polling for those that are parked, until all have finished. */
+void fiber_loop_run(struct fiber_loop *loop);
+
+/* Free the loop and drop unfinished fibers, whose verbs must have completed.  NULL is permitted. */
+void fiber_loop_destroy(struct fiber_loop *loop);
+
+#endif
