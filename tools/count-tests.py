@@ -48,30 +48,34 @@ class Tally:
 
     def add(self, test):
         name, result = test["name"], test["result"]
-        text = test.get("stdout") or ""
-        text += test.get("stderr") or ""
+        out, err = (test.get(key) or "" for key in ("stdout", "stderr"))
         good = result in ("OK", "EXPECTEDFAIL")
-        cases = cmocka_cases(text)
+        cases = cmocka_cases(out)
+        # meson keeps the streams apart: what cmocka says of a failure is not beside its case.
+        aside = [line for line in err.splitlines() if re.match(r"\[ +(ERROR|LINE) +\]", line)]
         failed_before = self.failed
         for case, outcome, lines in cases or []:
             if outcome == "ok":
                 self.passed += 1
             elif outcome == "skipped":
                 self.skipped += 1
-                self.note("skipped", f"{name}: {case}", lines, 3)
+                self.note("skipped", f"{name}: {case}", lines or err.splitlines(), 3)
             else:
                 self.failed += 1
                 self.note("failed", f"{name}: {case}", lines, 10)
+        if self.failed > failed_before and aside:
+            self.note("failures reported by", name, aside, 20)
+        text = (out + err).splitlines()
         if result == "SKIP" and not cases:
             self.skipped += 1
-            self.note("skipped", name, text.splitlines(), 3)
+            self.note("skipped", name, text, 3)
         elif cases is None and good:
             self.passed += 1
         elif (not good and result != "SKIP" and self.failed == failed_before) or cases == []:
             self.failed += 1
             why = "no test case ran" if cases == [] and good else \
                 f"{result}, exit status {test['returncode']}"
-            self.note("failed", f"{name}: {why}", text.splitlines(), 10)
+            self.note("failed", f"{name}: {why}", text, 10)
 
 
 def main():

@@ -14,10 +14,9 @@ from pathlib import Path
 
 
 def run(fixture, how):
-    done = subprocess.run([fixture, how], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, check=False)
+    done = subprocess.run([fixture, how], capture_output=True, text=True, check=False)
     return {"name": how, "returncode": done.returncode, "stdout": done.stdout,
-            "result": "OK" if done.returncode == 0 else "FAIL"}
+            "stderr": done.stderr, "result": "OK" if done.returncode == 0 else "FAIL"}
 
 
 def plain(result, returncode, stdout=""):
@@ -49,6 +48,8 @@ def main():
         ("a case that never ends, in a program that exits 0", [lost], 0, "1 passed, 1 failed", 1,
          "failed: lost: vanishes"),
         ("a set-up that fails", [set_up], 1, "0 passed, 1 failed", 1, "failed: set-up: good"),
+        ("where a case failed", [bad], 1, "1 passed, 1 failed, 1 skipped", 1,
+         "count_fixture.c:"),
         ("a program that fails after its cases", [exits], 1, "2 passed, 1 failed", 1,
          "failed: exit: FAIL, exit status 3"),
         ("a cmocka program without cases",
