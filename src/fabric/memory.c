@@ -12,6 +12,13 @@
  *                        on x86 a locked instruction is itself the full fence after a WRITE.
  * ThreadSanitizer does not model fences, so in its build each word carries the order instead.
  *
+ * Atomic words are all that is promised, so they may travel in pairs where the processor moves a
+ * pair whole: x86 with AVX moves 16 aligned bytes atomically (Intel SDM volume 3, "Guaranteed
+ * Atomic Operations"; AMD64 APM volume 2, "Access Atomicity").  Half the instructions let more
+ * cache misses overlap: READs at random in 64 MiB went from 95 to 67 ns for 128 bytes and from
+ * 175 to 116 ns for 384 (best of 12 runs, gcc 12 -O3, one client on a shared 2-core guest).  The
+ * sanitizers see words only.
+ *
  * A part of a word, at the ragged ends of an unaligned WRITE, is merged by CAS: a byte store
  * would do for the memory but would let a reader see half of the part.
  */
@@ -28,6 +35,11 @@
 #else
 #define WORD_LOAD_ORDER	 memory_order_relaxed
 #define WORD_STORE_ORDER memory_order_relaxed
+#endif
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#include <emmintrin.h>
+#define WORDS_TRAVEL_IN_PAIRS
 #endif
 
 typedef _Atomic uint64_t word_t;
@@ -75,9 +87,81 @@ static inline void store_word(word_t *to, const unsigned char *from)
 	atomic_store_explicit(to, word, WORD_STORE_ORDER);
 }
 
-/* The compiler leaves loops of atomics alone; eight words a turn hide the loop's own cost. */
-static inline void load_words(unsigned char *to, const word_t *from, uint64_t words)
+#ifdef WORDS_TRAVEL_IN_PAIRS
+
+/* Assembly, since no compiler promises to use one instruction for what C calls an assignment. */
+static inline void load_pair(unsigned char *to, const word_t *from)
 {
+	__m128i pair;
+
+	__asm__ volatile("movdqa %1, %0" : "=x"(pair) : "m"(*(const __m128i *)from));
+	_mm_storeu_si128((__m128i *)to, pair);
+}
+
+static inline void store_pair(word_t *to, const unsigned char *from)
+{
+	__m128i pair = _mm_loadu_si128((const __m128i *)from);
+
+	__asm__ volatile("movdqa %1, %0" : "=m"(*(__m128i *)to) : "x"(pair));
+}
+
+/* Move as many whole pairs as there are; how many words were moved. */
+static inline uint64_t load_pairs(unsigned char *to, const word_t *from, uint64_t words)
+{
+	uint64_t i;
+
+	if ((uintptr_t)from & 15)
+		return 0;
+	for (i = 0; i + 8 <= words; i += 8) {
+		load_pair(to + i * 8, from + i);
+		load_pair(to + i * 8 + 16, from + i + 2);
+		load_pair(to + i * 8 + 32, from + i + 4);
+		load_pair(to + i * 8 + 48, from + i + 6);
+	}
+	for (; i + 2 <= words; i += 2)
+		load_pair(to + i * 8, from + i);
+	return i;
+}
+
+static inline uint64_t store_pairs(word_t *to, const unsigned char *from, uint64_t words)
+{
+	uint64_t i;
+
+	if ((uintptr_t)to & 15)
+		return 0;
+	for (i = 0; i + 8 <= words; i += 8) {
+		store_pair(to + i, from + i * 8);
+		store_pair(to + i + 2, from + i * 8 + 16);
+		store_pair(to + i + 4, from + i * 8 + 32);
+		store_pair(to + i + 6, from + i * 8 + 48);
+	}
+	for (; i + 2 <= words; i += 2)
+		store_pair(to + i, from + i * 8);
+	return i;
+}
+
+#else
+
+static inline uint64_t load_pairs(unsigned char *to, const word_t *from, uint64_t words)
+{
+	return 0;
+}
+
+static inline uint64_t store_pairs(word_t *to, const unsigned char *from, uint64_t words)
+{
+	return 0;
+}
+
+#endif
+
+/* The compiler leaves loops of atomics alone; eight words a turn hide the loop's own cost. */
+static inline void load_words(unsigned char *to, const word_t *from, uint64_t words, int pairs)
+{
+	uint64_t moved = pairs ? load_pairs(to, from, words) : 0;
+
+	to += moved * 8;
+	from += moved;
+	words -= moved;
 	for (; words >= 8; words -= 8, from += 8, to += 64) {
 		load_word(to, from);
 		load_word(to + 8, from + 1);
@@ -92,8 +176,13 @@ static inline void load_words(unsigned char *to, const word_t *from, uint64_t wo
 		load_word(to, from);
 }
 
-static inline void store_words(word_t *to, const unsigned char *from, uint64_t words)
+static inline void store_words(word_t *to, const unsigned char *from, uint64_t words, int pairs)
 {
+	uint64_t moved = pairs ? store_pairs(to, from, words) : 0;
+
+	to += moved;
+	from += moved * 8;
+	words -= moved;
 	for (; words >= 8; words -= 8, to += 8, from += 64) {
 		store_word(to, from);
 		store_word(to + 1, from + 8);
@@ -145,9 +234,9 @@ static void __attribute__((noinline)) copy_ragged(unsigned char *mem, const stru
 			uint64_t words = left / 8;
 
 			if (is_read)
-				load_words(buf, word, words);
+				load_words(buf, word, words, 0);
 			else
-				store_words(word, buf, words);
+				store_words(word, buf, words, 0);
 			word += words;
 			buf += words * 8;
 			left -= words * 8;
@@ -177,8 +266,9 @@ static inline int is_ragged(const struct fab_op *op)
 }
 
 /* Run an op that is in bounds and return the old word of a CAS or FAA.  *stored: see above. */
-static inline uint64_t run_op(unsigned char *mem, const struct fab_op *op, int *stored)
+static inline uint64_t run_op(const struct memory_fab *m, const struct fab_op *op, int *stored)
 {
+	unsigned char *mem = m->mem;
 	word_t *word = (word_t *)(mem + op->raddr);
 	uint64_t old;
 
@@ -189,7 +279,7 @@ static inline uint64_t run_op(unsigned char *mem, const struct fab_op *op, int *
 		if (unlikely(is_ragged(op)))
 			copy_ragged(mem, op);
 		else
-			load_words(op->buf, word, op->len / 8);
+			load_words(op->buf, word, op->len / 8, m->pairs);
 		fence_acquire();
 		return 0;
 	}
@@ -198,7 +288,7 @@ static inline uint64_t run_op(unsigned char *mem, const struct fab_op *op, int *
 		if (unlikely(is_ragged(op)))
 			copy_ragged(mem, op);
 		else
-			store_words(word, op->buf, op->len / 8);
+			store_words(word, op->buf, op->len / 8, m->pairs);
 		*stored = 1;
 		return 0;
 	}
@@ -219,7 +309,6 @@ static inline uint64_t run_op(unsigned char *mem, const struct fab_op *op, int *
 void memory_post(struct fab *f, struct fab_op *ops, unsigned n)
 {
 	struct memory_fab *m = (struct memory_fab *)f;
-	unsigned char *mem = m->mem;
 	int stored = 0;
 	unsigned i;
 
@@ -229,7 +318,7 @@ void memory_post(struct fab *f, struct fab_op *ops, unsigned n)
 
 		if (unlikely(!op_in_bounds(m, op)))
 			break;
-		old = run_op(mem, op, &stored);
+		old = run_op(m, op, &stored);
 		if (unlikely(op->flags & FAB_DETACHED)) {
 			assert(op->len <= FAB_DETACHED_BYTES_MAX && op->code != FAB_READ);
 			continue;
@@ -269,5 +358,8 @@ void memory_init(struct memory_fab *m, const struct fab_provider *provider, void
 			      .completes_at_post = 1}},
 	    .mem = mem,
 	    .bytes = bytes,
+#ifdef WORDS_TRAVEL_IN_PAIRS
+	    .pairs = !!__builtin_cpu_supports("avx"),
+#endif
 	};
 }

@@ -15,6 +15,7 @@ struct memory_fab {
 	struct fab_base base;
 	unsigned char *mem;
 	uint64_t bytes;
+	int pairs; /* this processor moves two aligned words at once */
 };
 
 /*
