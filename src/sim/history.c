@@ -1,0 +1,89 @@
+/* history.c: the recorder of operations; see history.h. */
+#include "sim/history.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/compiler.h"
+#include "base/status.h"
+
+int history_create(struct history *h, uint32_t op_count_max)
+{
+	*h = (struct history){.op_count_max = op_count_max};
+	h->ops = calloc(op_count_max, sizeof(*h->ops));
+	return h->ops ? 0 : FORGE_E_NO_MEMORY;
+}
+
+void history_destroy(struct history *h)
+{
+	free(h->ops);
+	*h = (struct history){0};
+}
+
+void history_reset(struct history *h)
+{
+	h->op_count = 0;
+	h->refused_count = 0;
+	h->time = 0;
+}
+
+uint32_t history_invoke(struct history *h, uint32_t worker_index, enum hist_kind kind, uint64_t key,
+			uint64_t value)
+{
+	if (h->op_count == h->op_count_max) {
+		h->refused_count++;
+		return HIST_NONE;
+	}
+	h->ops[h->op_count] = (struct hist_op){.invoke_time = ++h->time,
+					       .return_time = HIST_NEVER,
+					       .key = key,
+					       .value = value,
+					       .kind = (uint8_t)kind,
+					       .result = HIST_PENDING,
+					       .worker_index = worker_index};
+	return h->op_count++;
+}
+
+void history_return(struct history *h, uint32_t op_index, enum hist_result result, uint64_t value)
+{
+	struct hist_op *op;
+
+	if (op_index == HIST_NONE)
+		return;
+	assert(op_index < h->op_count && result != HIST_PENDING);
+	op = &h->ops[op_index];
+	assert(op->result == HIST_PENDING);
+	op->return_time = ++h->time;
+	op->result = (uint8_t)result;
+	if (op->kind == HIST_GET)
+		op->value = result == HIST_OK ? value : 0;
+}
+
+static const char *result_name(const struct hist_op *op)
+{
+	switch (op->result) {
+	case HIST_PENDING:
+		return "pending";
+	case HIST_OK:
+		return "ok";
+	case HIST_MISS:
+		return op->kind == HIST_GET ? "miss" : "not found";
+	default:
+		return "undecided";
+	}
+}
+
+void history_print_op(const struct hist_op *op, char *text, unsigned text_bytes)
+{
+	static const char *const kind_names[] = {"get", "set", "delete"};
+	char value[32] = "", end[24] = "never";
+
+	if (op->kind == HIST_SET || (op->kind == HIST_GET && op->result == HIST_OK))
+		snprintf(value, sizeof(value), " = %" PRIu64, op->value);
+	if (op->return_time != HIST_NEVER)
+		snprintf(end, sizeof(end), "%" PRIu64, op->return_time);
+	snprintf(text, text_bytes, "[%" PRIu64 ",%s] w%" PRIu32 " %s key %" PRIu64 "%s -> %s",
+		 op->invoke_time, end, op->worker_index, kind_names[op->kind], op->key, value,
+		 result_name(op));
+}

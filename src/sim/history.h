@@ -1,0 +1,64 @@
+/*
+ * history.h: what the clients of a run asked for and were told, in logical time.
+ *
+ * The scheduler's workers write it (through sim_op_begin and sim_op_end, see sched.h), a world's
+ * check may append to it, and the linearizability checker (lin.h) reads it.  A value is a number
+ * the test chose; 0 is no value.  An operation that never returned (its compute node was killed)
+ * stays pending: it may or may not have taken effect.
+ *
+ * A history owns its array, which has a fixed capacity: operations beyond it are refused and
+ * counted, never dropped silently.  One thread.
+ */
+#ifndef FORGE_SIM_HISTORY_H
+#define FORGE_SIM_HISTORY_H
+
+#include <stdint.h>
+
+enum hist_kind { HIST_GET, HIST_SET, HIST_DELETE };
+
+enum hist_result {
+	HIST_PENDING,	/* never returned: may have taken effect, now or never */
+	HIST_OK,	/* get: it saw value; set: stored; delete: deleted */
+	HIST_MISS,	/* get: no value; delete: not found */
+	HIST_UNDECIDED, /* returned an error: took effect while it ran, or not at all */
+};
+
+/* The time of return of a pending operation. */
+#define HIST_NEVER UINT64_MAX
+
+/* No operation: history_invoke() had no room. */
+#define HIST_NONE UINT32_MAX
+
+struct hist_op {
+	uint64_t invoke_time; /* logical; no two events of a history share one */
+	uint64_t return_time;
+	uint64_t key;
+	uint64_t value; /* set: the value written; get: the value seen */
+	uint8_t kind;	/* enum hist_kind */
+	uint8_t result; /* enum hist_result */
+	uint32_t worker_index;
+};
+
+struct history {
+	struct hist_op *ops;
+	uint32_t op_count, op_count_max;
+	uint32_t refused_count; /* operations that found no room; a check must insist on 0 */
+	uint64_t time;
+};
+
+/* 0 or FORGE_E_NO_MEMORY.  history_destroy() gives the array back. */
+int history_create(struct history *, uint32_t op_count_max);
+void history_destroy(struct history *);
+void history_reset(struct history *);
+
+/* Note the start of an operation; the index for history_return(), or HIST_NONE. */
+uint32_t history_invoke(struct history *, uint32_t worker_index, enum hist_kind, uint64_t key,
+			uint64_t value);
+
+/* Note its end; value is what a get saw and is ignored otherwise. */
+void history_return(struct history *, uint32_t op_index, enum hist_result, uint64_t value);
+
+/* One readable line, e.g. "[12,19] w1 set key 3 = 101 -> ok", without a newline. */
+void history_print_op(const struct hist_op *, char *text, unsigned text_bytes);
+
+#endif
