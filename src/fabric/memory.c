@@ -28,8 +28,9 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/sanitizer.h"
 
-#ifdef __SANITIZE_THREAD__
+#if TSAN_BUILD
 #define WORD_LOAD_ORDER	 memory_order_acquire
 #define WORD_STORE_ORDER memory_order_release
 #else
@@ -37,7 +38,7 @@
 #define WORD_STORE_ORDER memory_order_relaxed
 #endif
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && !TSAN_BUILD && !ASAN_BUILD
 #include <emmintrin.h>
 #define WORDS_TRAVEL_IN_PAIRS
 #endif
@@ -49,21 +50,21 @@ static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a lock would not be shared between p
 
 static inline void fence_acquire(void)
 {
-#ifndef __SANITIZE_THREAD__
+#if !TSAN_BUILD
 	atomic_thread_fence(memory_order_acquire);
 #endif
 }
 
 static inline void fence_release(void)
 {
-#ifndef __SANITIZE_THREAD__
+#if !TSAN_BUILD
 	atomic_thread_fence(memory_order_release);
 #endif
 }
 
 static inline void fence_full(void)
 {
-#ifdef __SANITIZE_THREAD__
+#if TSAN_BUILD
 	word_t here = 0;
 
 	atomic_fetch_add_explicit(&here, 0, memory_order_seq_cst);

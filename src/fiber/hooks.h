@@ -9,11 +9,13 @@
 
 #include <stddef.h>
 
-#ifdef __SANITIZE_ADDRESS__
+#include "base/sanitizer.h"
+
+#if ASAN_BUILD
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-#ifdef __SANITIZE_THREAD__
+#if TSAN_BUILD
 #include <sanitizer/tsan_interface.h>
 #endif
 #if __has_include(<valgrind/valgrind.h>)
@@ -30,7 +32,7 @@ struct asan_stack {
 /* Call before a switch from one stack to another; from NULL: it is never entered again. */
 static inline void asan_before_switch(struct asan_stack *from, const struct asan_stack *to)
 {
-#ifdef __SANITIZE_ADDRESS__
+#if ASAN_BUILD
 	__sanitizer_start_switch_fiber(from ? &from->fake : NULL, to->low, to->bytes);
 #endif
 }
@@ -38,7 +40,7 @@ static inline void asan_before_switch(struct asan_stack *from, const struct asan
 /* Call first thing on the stack entered; other learns the bounds of the stack left. */
 static inline void asan_after_switch(struct asan_stack *entered, struct asan_stack *other)
 {
-#ifdef __SANITIZE_ADDRESS__
+#if ASAN_BUILD
 	__sanitizer_finish_switch_fiber(entered->fake, other ? &other->low : NULL,
 					other ? &other->bytes : NULL);
 	entered->fake = NULL;
@@ -48,14 +50,14 @@ static inline void asan_after_switch(struct asan_stack *entered, struct asan_sta
 /* Frames that were dropped left poisoned red zones behind. */
 static inline void asan_stack_clean(const void *low, size_t bytes)
 {
-#ifdef __SANITIZE_ADDRESS__
+#if ASAN_BUILD
 	__asan_unpoison_memory_region(low, bytes);
 #endif
 }
 
 static inline void *tsan_fiber_create(void)
 {
-#ifdef __SANITIZE_THREAD__
+#if TSAN_BUILD
 	return __tsan_create_fiber(0);
 #else
 	return NULL;
@@ -64,14 +66,14 @@ static inline void *tsan_fiber_create(void)
 
 static inline void tsan_fiber_destroy(void *fiber)
 {
-#ifdef __SANITIZE_THREAD__
+#if TSAN_BUILD
 	__tsan_destroy_fiber(fiber);
 #endif
 }
 
 static inline void *tsan_fiber_current(void)
 {
-#ifdef __SANITIZE_THREAD__
+#if TSAN_BUILD
 	return __tsan_get_current_fiber();
 #else
 	return NULL;
@@ -80,7 +82,7 @@ static inline void *tsan_fiber_current(void)
 
 static inline void tsan_fiber_switch(void *fiber)
 {
-#ifdef __SANITIZE_THREAD__
+#if TSAN_BUILD
 	__tsan_switch_to_fiber(fiber, 0);
 #endif
 }

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/compiler.h"
+#include "base/sanitizer.h"
 #include "fiber/fiber.h"
 
 static char told[256];
@@ -199,7 +200,7 @@ static void test_guard_page(void **state)
 	int status;
 	pid_t child;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if ASAN_BUILD || TSAN_BUILD
 	print_message("skipped: the sanitizers take the signal for themselves\n");
 	skip();
 #endif
