@@ -17,7 +17,8 @@
  *
  * Ownership: a connection (struct fab) belongs to one thread.  op and op->buf belong to the
  * provider from post() until status leaves FAB_PENDING, except for FAB_DETACHED ops, which are
- * copied at post time, never report, and are at most FAB_DETACHED_BYTES_MAX long.
+ * copied at post time, never report (status and old stay as they were), read nothing, and are at
+ * most FAB_DETACHED_BYTES_MAX long.
  */
 #ifndef FORGE_FABRIC_FABRIC_H
 #define FORGE_FABRIC_FABRIC_H

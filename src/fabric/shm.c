@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -117,16 +118,43 @@ static int fail_errno(const struct shm_place *p, int error, const char *what, st
 	}
 }
 
+/* What the host could still give to a file in memory; UINT64_MAX when it does not say. */
+static uint64_t memory_available_bytes(void)
+{
+	FILE *f = fopen("/proc/meminfo", "re");
+	unsigned long long kib, sum_kib = 0;
+	int found = 0;
+	char line[128];
+
+	if (!f)
+		return UINT64_MAX;
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
+			found = 1;
+		else if (sscanf(line, "SwapFree: %llu", &kib) != 1)
+			continue;
+		sum_kib += kib;
+	}
+	fclose(f);
+	return found ? (uint64_t)sum_kib * 1024 : UINT64_MAX;
+}
+
+/*
+ * A tmpfs may promise more than the host has; who takes it at its word is killed for it.  One
+ * that is mounted without a limit reports no blocks at all.
+ */
 static uint64_t free_bytes(int fd)
 {
-	struct statvfs s;
+	uint64_t bytes = UINT64_MAX;
+	struct statfs s;
 
-	if (fstatvfs(fd, &s) != 0)
-		return UINT64_MAX;
-	/* A tmpfs mounted without a limit reports no blocks at all. */
-	if (s.f_blocks == 0)
-		return UINT64_MAX;
-	return (uint64_t)s.f_bavail * s.f_frsize;
+	if (fstatfs(fd, &s) != 0)
+		return bytes;
+	if (s.f_blocks > 0)
+		bytes = (uint64_t)s.f_bavail * (uint64_t)s.f_bsize;
+	if (s.f_type == TMPFS_MAGIC)
+		bytes = min_u64(bytes, memory_available_bytes());
+	return bytes;
 }
 
 static int fail_space(const struct shm_place *p, int fd, uint64_t bytes, struct error_out e)

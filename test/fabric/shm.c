@@ -17,6 +17,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -294,6 +295,18 @@ static void test_larger_than_dev_shm(void **state)
 	assert_true(after.f_bavail >= before.f_bavail / 2);
 }
 
+/* More than the host has memory, though /dev/shm may claim to have room for it. */
+static void test_larger_than_memory(void **state)
+{
+	uint64_t memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	struct sysinfo info;
+
+	assert_int_equal(sysinfo(&info), 0);
+	memory_bytes += (uint64_t)info.totalswap * info.mem_unit;
+	assert_int_equal(create(posix_name(), memory_bytes & ~(uint64_t)7), FORGE_E_POOL_SPACE);
+	assert_int_equal(unlink_export(posix_name()), FORGE_E_POOL_ABSENT);
+}
+
 /*
  * A tmpfs of 1 MiB: what fits can be written to its last byte, what does not fit is refused, at
  * creation and when the space is gone by the time of opening, and the space comes back.  The
@@ -380,6 +393,7 @@ int main(void)
 	    cmocka_unit_test(test_files_that_are_no_export),
 	    cmocka_unit_test(test_no_permission),
 	    cmocka_unit_test(test_larger_than_dev_shm),
+	    cmocka_unit_test(test_larger_than_memory),
 	    cmocka_unit_test(test_small_tmpfs),
 	    cmocka_unit_test(test_short_error_text),
 	};

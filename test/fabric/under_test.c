@@ -54,27 +54,27 @@ static void loop_close_world(void *world)
 	free(w);
 }
 
-/* shm: the world is a mapping of an export whose name holds our process id. */
-
-struct shm_world {
-	char where[128];
-	struct shm_map *map;
-};
+/*
+ * shm: the world is a mapping.  Its name goes at once, so that a failed test leaves nothing behind;
+ * forked children have the mapping.
+ */
 
 static void *shm_open_world(const char *prefix, uint64_t bytes)
 {
 	static unsigned serial;
-	struct shm_world *w = malloc(sizeof(*w));
-	char error[256];
+	struct shm_map *map = NULL;
+	char where[128], error[256];
 
-	snprintf(w->where, sizeof(w->where), "%s-%ld-%u", prefix, (long)getpid(), serial++);
-	if (shm_export_create(w->where, bytes, 0, error, sizeof(error)) != FORGE_OK ||
-	    shm_map_open(w->where, 0, error, sizeof(error), &w->map) != FORGE_OK) {
+	snprintf(where, sizeof(where), "%s-%ld-%u", prefix, (long)getpid(), serial++);
+	if (shm_export_create(where, bytes, 0, error, sizeof(error)) != FORGE_OK) {
 		fprintf(stderr, "%s\n", error);
-		free(w);
 		return NULL;
 	}
-	return w;
+	if (shm_map_open(where, 0, error, sizeof(error), &map) != FORGE_OK)
+		fprintf(stderr, "%s\n", error);
+	if (shm_export_unlink(where, error, sizeof(error)) != FORGE_OK)
+		fprintf(stderr, "%s\n", error);
+	return map;
 }
 
 static void *shm_open_world_posix(uint64_t bytes)
@@ -89,21 +89,14 @@ static void *shm_open_world_file(uint64_t bytes)
 
 static struct fab *shm_connect(void *world)
 {
-	struct shm_world *w = world;
 	struct fab *f = NULL;
 
-	return shm_open_connection(w->map, &f) == FORGE_OK ? f : NULL;
+	return shm_open_connection(world, &f) == FORGE_OK ? f : NULL;
 }
 
 static void shm_close_world(void *world)
 {
-	struct shm_world *w = world;
-	char error[256];
-
-	shm_map_close(w->map);
-	if (shm_export_unlink(w->where, error, sizeof(error)) != FORGE_OK)
-		fprintf(stderr, "%s\n", error);
-	free(w);
+	shm_map_close(world);
 }
 
 /* Wrappers that let everything pass, alone and on top of each other, over loop and late. */
