@@ -1,0 +1,261 @@
+/* plan.c: geometry of a pool. */
+#include "layout/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "base/status.h"
+
+static uint64_t power_of_two_at_least(uint64_t n)
+{
+	uint64_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+uint64_t layout_fingerprint(void)
+{
+	const uint32_t constants[] = {
+	    LAYOUT_VERSION,
+	    LAYOUT_SUPERBLOCK_BYTES,
+	    LAYOUT_CURSORS_BYTES,
+	    LAYOUT_REGISTRY_BYTES,
+	    LAYOUT_STATS_BYTES,
+	    LAYOUT_UNIT_BYTES,
+	    LAYOUT_BLOCK_BYTES,
+	    LAYOUT_BUCKET_SLOTS,
+	    LAYOUT_GENERATION_BITS,
+	    INDEX_TAG_PAPER_GENERATION_BITS,
+	    INDEX_TAG_PAPER_VERSION_BITS,
+	    CHUNK_POSITION_BITS,
+	    CHUNK_STATES,
+	    NODE_CYCLE_COUNT,
+	    TWIM_BYTES,
+	    LAYOUT_OBJECT_HEADER_BYTES,
+	    (uint32_t)sizeof(struct plan),
+	    (uint32_t)offsetof(struct plan, cursors_offset),
+	};
+
+	return hash_checksum(0, constants, sizeof(constants));
+}
+
+/* Fill in everything that follows from chunk_count; returns the bytes of the export. */
+static uint64_t plan_lay_out(struct plan *p, uint32_t chunk_count, double slots_per_object)
+{
+	double objects = (double)chunk_count * p->group_objects;
+	double buckets = objects * slots_per_object / LAYOUT_BUCKET_SLOTS;
+	uint64_t at = LAYOUT_SUPERBLOCK_BYTES;
+
+	p->chunk_count = chunk_count;
+	p->bucket_count = buckets < 1 ? 1 : (uint32_t)(buckets + 0.999);
+	p->bucket_bytes = LAYOUT_BUCKET_SLOTS * 8 * p->slot_words;
+	/* Twice the chunks, so that skipped positions never make a ring full. */
+	p->ring_nodes = (uint32_t)power_of_two_at_least(max_u64(8, 2 * (uint64_t)chunk_count));
+	/*
+	 * The window must be longer than what is evicted between two polls (the margin of paper
+	 * section 5.2) and short beside the ring, because a CN's hits inside it stay unseen:
+	 * blind to 6 % of the queue costs 0.05 points (policy-study.md).
+	 */
+	p->window_groups = (uint32_t)min_u64(64, max_u64(8, chunk_count / 16));
+	p->ofm_rows = (uint32_t)min_u64(p->ring_nodes,
+					power_of_two_at_least(16 * (uint64_t)p->window_groups));
+	p->ofm_row_bytes = (uint32_t)round_up_u64(p->group_objects, 8);
+
+	p->cursors_offset = at;
+	at += LAYOUT_CURSORS_BYTES;
+	for (unsigned r = 0; r < RING_QUEUES; r++) {
+		p->ofm_offset[r] = at;
+		at += (uint64_t)p->ofm_rows * p->ofm_row_bytes;
+	}
+	at = round_up_u64(at, 64);
+	p->registry_offset = at;
+	at += (uint64_t)p->cn_max * LAYOUT_REGISTRY_BYTES;
+	p->stats_offset = at;
+	at += (uint64_t)p->cn_max * LAYOUT_STATS_BYTES;
+	p->chunk_table_offset = at;
+	at = round_up_u64(at + 8 * (uint64_t)chunk_count, 64);
+	for (unsigned r = 0; r < RING_COUNT; r++) {
+		p->ring_offset[r] = at;
+		at += 8 * (uint64_t)p->ring_nodes;
+	}
+	at = round_up_u64(at, 64);
+	p->index_offset = at;
+	at += ((uint64_t)p->bucket_count + 1) * p->bucket_bytes;
+	p->chunks_offset = at;
+	at += (uint64_t)chunk_count * p->chunk_bytes + LAYOUT_PAD_BYTES;
+	p->pool_bytes = at;
+	return at;
+}
+
+#define REFUSE(...) (snprintf(error_text, error_bytes, __VA_ARGS__), FORGE_E_INVAL)
+
+int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, size_t error_bytes)
+{
+	uint32_t object_bytes = wish->object_bytes ? wish->object_bytes : PLAN_OBJECT_BYTES_DEFAULT;
+	double slots = wish->slots_per_object > 0 ? wish->slots_per_object
+		       : wish->slot_words == 2	  ? PLAN_SLOTS_PER_OBJECT_NO_GHOSTS
+						  : PLAN_SLOTS_PER_OBJECT_DEFAULT;
+	const char *policy = wish->policy ? wish->policy : "forge";
+	struct plan p = {0};
+
+	p.group_objects = wish->group_objects ? wish->group_objects : PLAN_GROUP_OBJECTS_DEFAULT;
+	p.slot_words = wish->slot_words ? wish->slot_words : 1;
+	p.cn_max = wish->cn_max ? wish->cn_max : PLAN_CN_MAX_DEFAULT;
+	p.object_bytes = object_bytes;
+	if (p.group_objects < 2 || p.group_objects > LAYOUT_GROUP_OBJECTS_MAX)
+		return REFUSE("group_objects is %u; choose 2 to %u", p.group_objects,
+			      LAYOUT_GROUP_OBJECTS_MAX);
+	if (p.slot_words > 2)
+		return REFUSE("slot_words is %u; choose 1 or 2", p.slot_words);
+	if (p.cn_max > LAYOUT_CN_MAX)
+		return REFUSE("cn_max is %u; choose 1 to %u", p.cn_max, LAYOUT_CN_MAX);
+	if (slots < 1 || slots > 16)
+		return REFUSE("slots_per_object is %.2f; choose 1 to 16", slots);
+	if (strlen(policy) >= sizeof(p.policy))
+		return REFUSE("the policy name \"%s\" is longer than %zu letters", policy,
+			      sizeof(p.policy) - 1);
+
+	uint32_t units = layout_object_units(0, object_bytes);
+	uint64_t chunk_bytes = round_up_u64(
+	    (uint64_t)p.group_objects * ((uint64_t)units * LAYOUT_UNIT_BYTES + TWIM_BYTES), 64);
+
+	if (units > LAYOUT_OBJECT_UNITS_MAX || chunk_bytes > (64u << 20))
+		return REFUSE("%u objects of %u bytes make a chunk of %" PRIu64
+			      " bytes; the limits are 1 MiB an object and 64 MiB a chunk: "
+			      "choose a smaller object size or group",
+			      p.group_objects, object_bytes, chunk_bytes);
+	p.chunk_bytes = (uint32_t)chunk_bytes;
+	p.value_bytes_max = (uint32_t)min_u64(chunk_bytes - TWIM_BYTES,
+					      LAYOUT_OBJECT_UNITS_MAX * LAYOUT_UNIT_BYTES) -
+			    LAYOUT_OBJECT_HEADER_BYTES - 16;
+	memcpy(p.policy, policy, strlen(policy));
+
+	uint64_t chunk_count = wish->chunk_count;
+
+	if (chunk_count == 0) {
+		uint64_t low = 0, high = LAYOUT_CHUNK_COUNT_MAX;
+
+		while (low < high) {
+			uint64_t middle = (low + high + 1) / 2;
+
+			if (plan_lay_out(&p, (uint32_t)middle, slots) <= wish->pool_bytes)
+				low = middle;
+			else
+				high = middle - 1;
+		}
+		chunk_count = low;
+		if (chunk_count < 4) {
+			uint64_t least = plan_lay_out(&p, 4, slots);
+
+			return REFUSE("%" PRIu64 " bytes hold fewer than 4 groups of %u objects of "
+				      "%u bytes; give at least %" PRIu64
+				      " bytes, or a smaller group or object size",
+				      wish->pool_bytes, p.group_objects, object_bytes, least);
+		}
+	}
+	if (chunk_count < 2 || chunk_count > LAYOUT_CHUNK_COUNT_MAX)
+		return REFUSE("chunk_count is %" PRIu64 "; choose 2 to %u", chunk_count,
+			      LAYOUT_CHUNK_COUNT_MAX);
+	/*
+	 * Each CN may hold chunk_count / (2 cn_max) chunks that are open or reserved; it needs a
+	 * handful, so a small pool permits fewer CNs.
+	 */
+	if (wish->cn_max == 0)
+		p.cn_max = (uint32_t)min_u64(PLAN_CN_MAX_DEFAULT, max_u64(1, chunk_count / 16));
+	plan_lay_out(&p, (uint32_t)chunk_count, slots);
+	if (p.pool_bytes > (UINT64_C(1) << 38))
+		return REFUSE("the pool would be %" PRIu64
+			      " bytes; a 34-bit pointer to 16-byte units reaches 256 GiB: "
+			      "export several pools",
+			      p.pool_bytes);
+	*out = p;
+	return 0;
+}
+
+#undef REFUSE
+
+int plan_valid(const struct plan *p, char *error_text, size_t error_bytes)
+{
+	struct plan again = *p;
+	const char *wrong = NULL;
+
+	if (p->group_objects < 2 || p->group_objects > LAYOUT_GROUP_OBJECTS_MAX)
+		wrong = "group_objects";
+	else if (p->slot_words < 1 || p->slot_words > 2)
+		wrong = "slot_words";
+	else if (p->cn_max < 1 || p->cn_max > LAYOUT_CN_MAX)
+		wrong = "cn_max";
+	else if (p->chunk_count < 2 || p->chunk_count > LAYOUT_CHUNK_COUNT_MAX)
+		wrong = "chunk_count";
+	else if (p->chunk_bytes % 64 != 0 || p->chunk_bytes < 64 || p->chunk_bytes > (64u << 20))
+		wrong = "chunk_bytes";
+	else if (p->value_bytes_max >= p->chunk_bytes)
+		wrong = "value_bytes_max";
+	else if (p->bucket_count < 1 || p->bucket_count > (1u << 31))
+		wrong = "bucket_count";
+	else if (p->policy[sizeof(p->policy) - 1] != 0)
+		wrong = "policy";
+	if (!wrong) {
+		/* Everything else follows from these; recompute it and compare the whole. */
+		double slots = (double)p->bucket_count * LAYOUT_BUCKET_SLOTS /
+			       ((double)p->chunk_count * p->group_objects);
+
+		plan_lay_out(&again, p->chunk_count, slots);
+		if (again.bucket_count != p->bucket_count) {
+			/* The quotient rounds; lay out from a hair less. */
+			slots = ((double)p->bucket_count - 0.5) * LAYOUT_BUCKET_SLOTS /
+				((double)p->chunk_count * p->group_objects);
+			plan_lay_out(&again, p->chunk_count, slots);
+		}
+		if (memcmp(&again, p, sizeof(again)) != 0)
+			wrong = "a count or an offset that follows from the others";
+	}
+	if (!wrong)
+		return 0;
+	snprintf(error_text, error_bytes, "the plan contradicts itself in %s", wrong);
+	return FORGE_E_CORRUPT;
+}
+
+uint64_t plan_metadata_bytes(const struct plan *p)
+{
+	return p->chunks_offset + (uint64_t)p->chunk_count * p->group_objects * TWIM_BYTES +
+	       LAYOUT_PAD_BYTES;
+}
+
+int plan_print(const struct plan *p, char *text, size_t text_bytes)
+{
+	uint32_t stored = layout_object_units(0, p->object_bytes) * LAYOUT_UNIT_BYTES;
+	uint32_t fit = p->chunk_bytes / (stored + TWIM_BYTES);
+	uint32_t in_group = fit < p->group_objects ? fit : p->group_objects;
+	uint64_t objects = (uint64_t)p->chunk_count * in_group;
+	double fill = (double)in_group * stored / plan_group_bytes(p, p->group_objects);
+
+	return snprintf(
+	    text, text_bytes,
+	    "pool                %" PRIu64 " bytes\n"
+	    "policy              %s\n"
+	    "chunks              %u of %u bytes\n"
+	    "group               %u objects of %u bytes expected (%u stored)\n"
+	    "fill factor         %.1f %% of a chunk's object space\n"
+	    "effective capacity  %" PRIu64 " objects, %" PRIu64 " bytes of keys and values\n"
+	    "metadata            %" PRIu64 " bytes, %.1f %% of the pool\n"
+	    "index               %u buckets of %u bytes, %.2f slots an object\n"
+	    "largest value       %u bytes (with a 16-byte key)\n"
+	    "rings               3 of %u nodes\n"
+	    "hot words           %" PRIu64 " bytes: cursors and 2 x %u OFM rows of %u bytes\n"
+	    "eviction window     %u groups\n"
+	    "compute nodes       at most %u\n",
+	    p->pool_bytes, p->policy, p->chunk_count, p->chunk_bytes, p->group_objects,
+	    p->object_bytes, stored, 100 * fill, objects, objects * p->object_bytes,
+	    plan_metadata_bytes(p), 100.0 * (double)plan_metadata_bytes(p) / (double)p->pool_bytes,
+	    p->bucket_count, p->bucket_bytes,
+	    (double)plan_slot_count(p) / ((double)p->chunk_count * p->group_objects),
+	    p->value_bytes_max, p->ring_nodes,
+	    (uint64_t)LAYOUT_CURSORS_BYTES + 2 * (uint64_t)p->ofm_rows * p->ofm_row_bytes,
+	    p->ofm_rows, p->ofm_row_bytes, p->window_groups, p->cn_max);
+}

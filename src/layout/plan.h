@@ -1,0 +1,215 @@
+/*
+ * plan.h: the geometry of a pool, computed once at format time from what the user wants.
+ *
+ * The plan is stored in the superblock and every compute node works from that copy alone.  Pure
+ * functions; anyone above base may call them from any thread.
+ */
+#ifndef FORGE_LAYOUT_PLAN_H
+#define FORGE_LAYOUT_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "layout/layout.h"
+
+/*
+ * Counts, strides and offsets of one pool; lies at PLAN_OFFSET in the superblock.  All offsets
+ * are from the start of the export.
+ */
+struct plan {
+	uint64_t pool_bytes;
+	uint32_t chunk_count;
+	uint32_t chunk_bytes;
+	uint32_t group_objects; /* most objects in a group */
+	uint32_t slot_words;	/* 1: 8-byte slots, 2: 16-byte slots */
+	uint32_t bucket_count;	/* without the overflow bucket */
+	uint32_t bucket_bytes;
+	uint32_t cn_max;
+	uint32_t ring_nodes; /* per ring, a power of two */
+	uint32_t ofm_rows;   /* per queue, a power of two */
+	uint32_t ofm_row_bytes;
+	uint32_t window_groups; /* the eviction window */
+	uint32_t object_bytes;	/* expected: header, key and value */
+	uint32_t value_bytes_max;
+	uint32_t zero;
+	uint64_t cursors_offset;
+	uint64_t ofm_offset[RING_QUEUES];
+	uint64_t registry_offset;
+	uint64_t stats_offset;
+	uint64_t chunk_table_offset;
+	uint64_t ring_offset[RING_COUNT];
+	uint64_t index_offset;
+	uint64_t chunks_offset;
+	char policy[16]; /* name, zero-padded; what a CN uses unless told otherwise */
+};
+static_assert(sizeof(struct plan) == 168, "the plan is part of the layout");
+
+/* What the user asks for; zero means the default. */
+struct plan_wish {
+	uint64_t pool_bytes;   /* size of the export; or */
+	uint32_t chunk_count;  /* exactly that many chunks, and pool_bytes as a result */
+	uint32_t object_bytes; /* expected bytes of key and value together */
+	uint32_t group_objects;
+	uint32_t slot_words;
+	uint32_t cn_max;
+	double slots_per_object; /* index size; the stale slots in it are the ghosts */
+	const char *policy;
+};
+
+#define PLAN_OBJECT_BYTES_DEFAULT  272u /* a 16-byte key and a 256-byte value */
+#define PLAN_GROUP_OBJECTS_DEFAULT 64u
+#define PLAN_CN_MAX_DEFAULT	   32u
+/*
+ * Slots for every object that fits: one for each live object, 1.3 for the ghosts, and room so
+ * that fewer than 1 in 10,000 inserts finds only live objects (2.5 slots: 1 to 2 in 10,000; 3:
+ * 1 in 40,000).
+ */
+#define PLAN_SLOTS_PER_OBJECT_DEFAULT   3.0
+#define PLAN_SLOTS_PER_OBJECT_NO_GHOSTS 2.0 /* with 16-byte slots */
+
+/*
+ * Compute the plan.  error_text (at least error_bytes) receives a sentence that names the wish
+ * and the remedy.  0 or FORGE_E_INVAL.
+ */
+int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, size_t error_bytes);
+
+/*
+ * Does a plan read from memory hold together: counts in range, regions in order and inside
+ * pool_bytes?  Never trusts a field.  0, FORGE_E_CORRUPT, with the reason in error_text.
+ */
+int plan_valid(const struct plan *, char *error_text, size_t error_bytes);
+
+/* Write the plan as a readable table: geometry, fill, metadata share, effective capacity. */
+int plan_print(const struct plan *, char *text, size_t text_bytes);
+
+/* A hash of the layout constants; a CN refuses a pool formatted with other ones. */
+uint64_t layout_fingerprint(void);
+
+/* Bytes of the export that are neither object nor free chunk space. */
+uint64_t plan_metadata_bytes(const struct plan *);
+
+/* Most bytes of objects that fit in one group beside its TWIM. */
+static inline uint32_t plan_group_bytes(const struct plan *p, uint32_t object_count)
+{
+	return p->chunk_bytes - TWIM_BYTES * object_count;
+}
+
+/* ---- addresses ---------------------------------------------------------------------------- */
+
+static inline uint64_t plan_chunk_address(const struct plan *p, uint32_t chunk)
+{
+	return p->chunks_offset + (uint64_t)chunk * p->chunk_bytes;
+}
+
+static inline uint64_t plan_chunk_word_address(const struct plan *p, uint32_t chunk)
+{
+	return p->chunk_table_offset + 8 * (uint64_t)chunk;
+}
+
+/* The chunk a pointer (16-byte units) lies in; chunk_count or more when it lies in none. */
+static inline uint32_t plan_chunk_of_pointer(const struct plan *p, uint64_t pointer_units)
+{
+	uint64_t bytes = pointer_units * LAYOUT_UNIT_BYTES;
+
+	if (bytes < p->chunks_offset)
+		return UINT32_MAX;
+	uint64_t chunk = (bytes - p->chunks_offset) / p->chunk_bytes;
+
+	return chunk < p->chunk_count ? (uint32_t)chunk : UINT32_MAX;
+}
+
+static inline uint64_t plan_twim_address(const struct plan *p, uint32_t chunk,
+					 uint32_t object_count)
+{
+	return plan_chunk_address(p, chunk) + p->chunk_bytes - TWIM_BYTES * (uint64_t)object_count;
+}
+
+/* Entry sn of a TWIM that was READ as an array of object_count words. */
+static inline uint32_t plan_twim_index(uint32_t sn, uint32_t object_count)
+{
+	return object_count - 1 - sn;
+}
+
+static inline uint64_t plan_bucket_address(const struct plan *p, uint32_t bucket)
+{
+	return p->index_offset + (uint64_t)bucket * p->bucket_bytes;
+}
+
+/* Address of the index word of a slot number. */
+static inline uint64_t plan_slot_address(const struct plan *p, uint64_t slot)
+{
+	return p->index_offset + slot * 8 * p->slot_words;
+}
+
+static inline uint64_t plan_slot_count(const struct plan *p)
+{
+	return ((uint64_t)p->bucket_count + 1) * LAYOUT_BUCKET_SLOTS;
+}
+
+static inline uint64_t plan_ring_node_address(const struct plan *p, uint32_t ring,
+					      uint64_t position)
+{
+	return p->ring_offset[ring] + 8 * (position & (p->ring_nodes - 1));
+}
+
+static inline uint64_t plan_ring_cycle(const struct plan *p, uint64_t position)
+{
+	return position / p->ring_nodes;
+}
+
+static inline uint64_t plan_head_address(const struct plan *p, uint32_t ring)
+{
+	return p->cursors_offset + 16 * (uint64_t)ring;
+}
+
+static inline uint64_t plan_tail_address(const struct plan *p, uint32_t ring)
+{
+	return p->cursors_offset + 16 * (uint64_t)ring + 8;
+}
+
+static inline uint64_t plan_ofm_row_address(const struct plan *p, uint32_t ring, uint64_t position)
+{
+	return p->ofm_offset[ring] + (position & (p->ofm_rows - 1)) * p->ofm_row_bytes;
+}
+
+static inline uint64_t plan_registry_address(const struct plan *p, uint32_t cn)
+{
+	return p->registry_offset + (uint64_t)cn * LAYOUT_REGISTRY_BYTES;
+}
+
+static inline uint64_t plan_stats_address(const struct plan *p, uint32_t cn)
+{
+	return p->stats_offset + (uint64_t)cn * LAYOUT_STATS_BYTES;
+}
+
+/* ---- superblock --------------------------------------------------------------------------- */
+
+#define SUPERBLOCK_FORMATTING 0u
+#define SUPERBLOCK_READY      1u
+
+/*
+ *   OFFSET SIZE FIELD
+ *   0      8    magic
+ *   8      4    layout version
+ *   12     4    state: formatting, ready
+ *   16     8    layout fingerprint
+ *   24     8    pool id, random
+ *   32     8    epoch: raised whenever the node starts anew over this memory
+ *   40     8    checksum of the plan
+ *   48     168  the plan
+ *   216         zero
+ */
+struct layout_superblock {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t state;
+	uint64_t fingerprint;
+	uint64_t pool_id;
+	uint64_t epoch;
+	uint64_t plan_checksum;
+	struct plan plan;
+};
+static_assert(sizeof(struct layout_superblock) == 216, "layout");
+static_assert(offsetof(struct layout_superblock, plan) == 48, "layout");
+
+#endif
