@@ -1,0 +1,43 @@
+/*
+ * pool.h: a memory node's export as a compute node sees it: the plan, and how to format it.
+ *
+ * Called by the node (format), by every compute node (open) and by tools.  A struct pool is
+ * filled once and read only afterwards; any thread may read it.
+ */
+#ifndef FORGE_POOL_POOL_H
+#define FORGE_POOL_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "layout/plan.h"
+#include "pool/rules.h"
+#include "run/run.h"
+
+struct pool {
+	struct plan plan;
+	uint64_t pool_id;
+	uint64_t epoch;
+	uint64_t rules_off; /* bits of enum rule; only tests set any */
+};
+
+static inline int pool_rule(const struct pool *p, enum rule rule)
+{
+	return likely(!(p->rules_off >> rule & 1));
+}
+
+/*
+ * Format the export: every chunk free, rings and index empty.  Nothing that was stored survives.
+ * The superblock says READY last, so a half-formatted pool is never taken for one.
+ * Waits.  0, FORGE_E_BOUNDS when the export is smaller than the plan, or FORGE_E_NODE.
+ */
+MAY_WAIT int pool_format(struct worker *, const struct plan *, uint64_t pool_id);
+
+/*
+ * READ and check the superblock; fill in *out on success.  error_text names what was found,
+ * what was expected and the remedy.
+ * Waits.  0, FORGE_E_NOT_A_POOL, _LAYOUT, _CORRUPT, _POOL_TRUNCATED or _NODE.
+ */
+MAY_WAIT int pool_open(struct worker *, struct pool *out, char *error_text, size_t error_bytes);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * registry.h: who is attached to the pool.
+ *
+ * One 64-byte line per compute node.  Its id word changes only by CAS; the rest of the line is
+ * written by its owner alone.  Called by the CN code and by tools.
+ */
+#ifndef FORGE_POOL_REGISTRY_H
+#define FORGE_POOL_REGISTRY_H
+
+#include "pool/pool.h"
+
+/* A compute node's membership. */
+struct registry_member {
+	uint32_t cn; /* its id: the index of its line */
+	uint64_t id; /* the exact id word while attached */
+};
+
+/*
+ * Take a free line.  lines is scratch for cn_max lines.
+ * Waits.  0, FORGE_E_FULL_REGISTRY, or FORGE_E_NODE.
+ */
+MAY_WAIT int registry_join(const struct pool *, struct worker *, uint32_t pid,
+			   struct layout_registry *lines, struct registry_member *out);
+
+/* Give the line back.  Everything the CN owned must be back before.  Waits. */
+MAY_WAIT int registry_leave(const struct pool *, struct worker *, const struct registry_member *);
+
+/* What a CN publishes after a poll. */
+struct registry_news {
+	uint64_t flushed[RING_QUEUES];
+	uint64_t flush_generation;
+	uint64_t polled_us;
+	uint64_t worker_count;
+};
+
+/* WRITE it into the line; lands after every verb posted before.  Waits. */
+MAY_WAIT int registry_publish(const struct pool *, struct worker *, const struct registry_member *,
+			      const struct registry_news *);
+
+/* READ every line (cn_max of them).  Waits. */
+MAY_WAIT int registry_read(const struct pool *, struct worker *, enum fab_purpose,
+			   struct layout_registry *lines);
+
+#endif

@@ -1,0 +1,290 @@
+/* ring.c: the transcript of the argument in ring.h. */
+#include "pool/ring.h"
+
+static uint64_t queued_word(const struct pool *pool, uint32_t ring, uint32_t generation,
+			    uint64_t position)
+{
+	return ring == RING_FREE ? chunk_pack_free(generation, position)
+				 : chunk_pack_queued(ring, generation, position);
+}
+
+int ring_enqueue(const struct pool *pool, struct worker *w, enum fab_purpose purpose, uint32_t ring,
+		 const struct ring_entry *e, uint64_t *position)
+{
+	const struct plan *plan = &pool->plan;
+	uint64_t owned = e->owned_word;
+
+	for (unsigned ticket = 0; ticket < RING_TICKETS_MAX; ticket++) {
+		struct fab_op faa = fab_faa(purpose, plan_tail_address(plan, ring), 1);
+		int status = flow_run(w, &faa, 1);
+
+		if (status)
+			return status;
+		uint64_t p = faa.old;
+		uint64_t cycle = plan_ring_cycle(plan, p);
+		uint64_t word = queued_word(pool, ring, e->generation, p);
+		struct fab_op ops[] = {
+		    fab_cas(purpose, plan_chunk_word_address(plan, e->chunk), owned, word),
+		    fab_cas(purpose, plan_ring_node_address(plan, ring, p), node_pack_empty(cycle),
+			    node_pack_full(cycle, e->chunk, e->generation, e->object_count,
+					   e->segment)),
+		};
+
+		status = flow_run(w, ops, 2);
+		if (status)
+			return status;
+		if (!fab_cas_won(&ops[0])) {
+			/* Only a first ticket tells us that we never owned it. */
+			return ticket == 0 ? FORGE_E_AGAIN : 0;
+		}
+		*position = p;
+		if (fab_cas_won(&ops[1]) || !pool_rule(pool, RULE_SKIPPED_RETICKETS))
+			return 0;
+		owned = word;
+	}
+	return 0;
+}
+
+/* READ count nodes from position on; the ring may wrap in between. */
+static MAY_WAIT int read_nodes(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
+			       uint32_t ring, uint64_t position, uint32_t count, uint64_t *nodes)
+{
+	const struct plan *plan = &pool->plan;
+	uint32_t index = (uint32_t)(position & (plan->ring_nodes - 1));
+	uint32_t first = (uint32_t)min_u64(count, plan->ring_nodes - index);
+	struct fab_op ops[2] = {
+	    fab_read(purpose, plan_ring_node_address(plan, ring, position), nodes, 8 * first),
+	    fab_read(purpose, plan->ring_offset[ring], nodes + first, 8 * (count - first)),
+	};
+
+	return flow_run(w, ops, first < count ? 2 : 1);
+}
+
+/* Is the node of a later trip than position p, so that p was dealt with by somebody? */
+static int node_passed(const struct plan *plan, uint64_t node, uint64_t p)
+{
+	uint32_t ahead =
+	    (node_cycle(node) - (uint32_t)plan_ring_cycle(plan, p)) & (NODE_CYCLE_COUNT - 1);
+
+	return ahead != 0 && ahead < NODE_CYCLE_COUNT / 2;
+}
+
+static int node_filled(const struct plan *plan, uint64_t node, uint64_t p)
+{
+	return node_state(node) == NODE_FULL &&
+	       node_cycle(node) == (plan_ring_cycle(plan, p) & (NODE_CYCLE_COUNT - 1));
+}
+
+/*
+ * Move head over up to n positions of which the nodes are known.  *claimed receives how many
+ * are ours from *position on.  FORGE_E_AGAIN: lost the race, look again.
+ */
+static MAY_WAIT int advance_head(const struct pool *pool, struct worker *w,
+				 enum fab_purpose purpose, const struct ring_claim_wish *wish,
+				 uint64_t head, uint32_t n, int ample, uint64_t *nodes,
+				 uint64_t *position, uint32_t *claimed)
+{
+	const struct plan *plan = &pool->plan;
+	uint64_t head_address = plan_head_address(plan, wish->ring);
+
+	if (ample) {
+		struct fab_op faa = fab_faa(purpose, head_address, n);
+		int status = flow_run(w, &faa, 1);
+
+		if (status)
+			return status;
+		*position = faa.old;
+		*claimed = n;
+		return read_nodes(pool, w, purpose, wish->ring, faa.old, n, nodes);
+	}
+	uint32_t leading = 0;
+
+	for (unsigned pauses = 0; leading == 0; pauses++) {
+		int status = read_nodes(pool, w, purpose, wish->ring, head, n, nodes);
+
+		if (status)
+			return status;
+		while (leading < n && (node_filled(plan, nodes[leading], head + leading) ||
+				       node_passed(plan, nodes[leading], head + leading)))
+			leading++;
+		if (leading == 0 && pauses >= RING_SKIP_PAUSES) {
+			if (!pool_rule(pool, RULE_SKIP_LATE_PRODUCER))
+				return FORGE_E_AGAIN;
+			leading = 1; /* a late producer: take its position and skip it */
+		} else if (leading == 0) {
+			flow_pause(w);
+		}
+	}
+	struct fab_op cas = fab_cas(purpose, head_address, head, head + leading);
+	int status = flow_run(w, &cas, 1);
+
+	if (status)
+		return status;
+	if (!fab_cas_won(&cas))
+		return FORGE_E_AGAIN;
+	*position = head;
+	*claimed = leading;
+	return 0;
+}
+
+/*
+ * An EMPTY node below head: wait a little for its producer, then skip it.  *node receives the
+ * FULL node if the producer came after all.
+ */
+static MAY_WAIT int skip_or_fill(const struct pool *pool, struct worker *w,
+				 enum fab_purpose purpose, uint32_t ring, uint64_t p,
+				 uint64_t *node)
+{
+	const struct plan *plan = &pool->plan;
+	uint64_t cycle = plan_ring_cycle(plan, p);
+	uint64_t address = plan_ring_node_address(plan, ring, p);
+
+	for (unsigned pauses = 0; *node == node_pack_empty(cycle); pauses++) {
+		struct fab_op op;
+
+		if (pauses < RING_SKIP_PAUSES) {
+			flow_pause(w);
+			op = fab_read(purpose, address, node, 8);
+			int status = flow_run(w, &op, 1);
+
+			if (status)
+				return status;
+			continue;
+		}
+		if (!pool_rule(pool, RULE_SKIP_LATE_PRODUCER))
+			return 0;
+		op = fab_cas(purpose, address, node_pack_empty(cycle), node_pack_empty(cycle + 1));
+		int status = flow_run(w, &op, 1);
+
+		if (status)
+			return status;
+		*node = fab_cas_won(&op) ? node_pack_empty(cycle + 1) : op.old;
+	}
+	return 0;
+}
+
+/* The op that makes a FULL node of position p EMPTY for the next trip. */
+static struct fab_op reset_op(const struct pool *pool, enum fab_purpose purpose, uint32_t ring,
+			      uint64_t p, uint64_t node, const uint64_t *empty)
+{
+	uint64_t address = plan_ring_node_address(&pool->plan, ring, p);
+
+	if (!pool_rule(pool, RULE_NODE_RESET_BY_CAS))
+		return fab_write(purpose, address, empty, 8);
+	return fab_cas(purpose, address, node, *empty);
+}
+
+static uint64_t owned_word(const struct ring_claim_wish *wish, uint32_t generation, uint64_t p)
+{
+	return wish->ring == RING_FREE
+		   ? chunk_pack_reserved(wish->owner, generation)
+		   : chunk_pack_evicting(wish->owner, wish->ring, generation, p);
+}
+
+/* Steps 3 and 4 for one FULL node; *won says whether the chunk is ours. */
+static MAY_WAIT int take_chunk(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
+			       const struct ring_claim_wish *wish, uint64_t p, uint64_t node,
+			       struct ring_claimed *out, int *won)
+{
+	const struct plan *plan = &pool->plan;
+	uint32_t chunk = node_chunk(node), generation = node_generation(node);
+	uint64_t empty = node_pack_empty(plan_ring_cycle(plan, p) + 1);
+	uint64_t address = plan_chunk_word_address(plan, chunk);
+	uint64_t expected = queued_word(pool, wish->ring, generation, p);
+
+	*out = (struct ring_claimed){
+	    .position = p,
+	    .word = owned_word(wish, generation, p),
+	    .chunk = chunk,
+	    .generation = generation,
+	    .object_count = node_object_count(node),
+	    .segment = node_segment(node),
+	};
+	if (unlikely(!pool_rule(pool, RULE_CLAIM_CHECKS_POSITION))) {
+		/* The mutation: any queued word of the ring will do. */
+		struct fab_op op = fab_read(purpose, address, &expected, 8);
+		int status = flow_run(w, &op, 1);
+
+		if (status)
+			return status;
+		if (chunk_state(expected) != CHUNK_QUEUED && chunk_state(expected) != CHUNK_FREE)
+			expected = 0;
+	}
+	struct fab_op ops[] = {
+	    fab_cas(purpose, address, expected, out->word),
+	    reset_op(pool, purpose, wish->ring, p, node, &empty),
+	};
+	int status = flow_run(w, ops, 2);
+
+	*won = !status && (fab_cas_won(&ops[0]) || !pool_rule(pool, RULE_CLAIM_BY_CHUNK_WORD));
+	return status;
+}
+
+/* READ both cursors of a ring; a hint. */
+static MAY_WAIT int read_cursors(const struct pool *pool, struct worker *w,
+				 enum fab_purpose purpose, uint32_t ring, uint64_t cursor[2])
+{
+	struct fab_op op = fab_read(purpose, plan_head_address(&pool->plan, ring), cursor, 16);
+
+	return flow_run(w, &op, 1);
+}
+
+int ring_claim(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
+	       const struct ring_claim_wish *wish, struct ring_claimed *out, uint32_t *count)
+{
+	uint64_t nodes[RING_CLAIM_MAX];
+	uint64_t position = 0;
+	uint32_t claimed = 0;
+	int status = FORGE_E_AGAIN;
+
+	assert(wish->count >= 1 && wish->count <= RING_CLAIM_MAX);
+	*count = 0;
+	for (unsigned try = 0; try < RING_CLAIM_TRIES && status == FORGE_E_AGAIN; try++) {
+		uint64_t cursor[2];
+
+		status = read_cursors(pool, w, purpose, wish->ring, cursor);
+		if (status)
+			return status;
+		int64_t occupancy = (int64_t)(cursor[1] - cursor[0]);
+
+		if (occupancy <= 0)
+			return FORGE_MISS;
+		uint32_t n = (uint32_t)min_u64(wish->count, (uint64_t)occupancy);
+		int ample =
+		    (uint64_t)occupancy > (uint64_t)wish->count * ((uint64_t)wish->evictors + 1);
+
+		status = advance_head(pool, w, purpose, wish, cursor[0], n, ample, nodes, &position,
+				      &claimed);
+	}
+	for (uint32_t i = 0; !status && i < claimed; i++) {
+		uint64_t p = position + i;
+		int won = 0;
+
+		status = skip_or_fill(pool, w, purpose, wish->ring, p, &nodes[i]);
+		if (status)
+			break;
+		if (!node_filled(&pool->plan, nodes[i], p) ||
+		    !ring_node_valid(&pool->plan, nodes[i]))
+			continue;
+		status = take_chunk(pool, w, purpose, wish, p, nodes[i], &out[*count], &won);
+		*count += (uint32_t)won;
+	}
+	return status;
+}
+
+int ring_claim_middle(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
+		      uint32_t ring, uint32_t owner, struct ring_claimed *known)
+{
+	uint64_t word = chunk_pack_evicting(owner, ring, known->generation, known->position);
+	struct fab_op cas =
+	    fab_cas(purpose, plan_chunk_word_address(&pool->plan, known->chunk),
+		    chunk_pack_queued(ring, known->generation, known->position), word);
+	int status = flow_run(w, &cas, 1);
+
+	if (status)
+		return status;
+	if (!fab_cas_won(&cas))
+		return FORGE_MISS;
+	known->word = word;
+	return 0;
+}

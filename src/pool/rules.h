@@ -1,0 +1,54 @@
+/*
+ * rules.h: the protocol rules of doc/protocol.md, one bit each, so that a test can remove
+ * exactly one and show that something then breaks.
+ *
+ * Production never sets a bit.  pool->rules_off is read only; it costs one predictable branch.
+ */
+#ifndef FORGE_POOL_RULES_H
+#define FORGE_POOL_RULES_H
+
+/* RULE(name, sentence): what the rule demands. */
+#define RULES(RULE)                                                                               \
+	RULE(READ_CHECKS_GENERATION, "a reader requires header generation = word generation")     \
+	RULE(READ_CHECKS_CHECKSUM, "a reader requires the checksum")                              \
+	RULE(READ_CHECKS_KEY, "a reader compares the key, not only the fingerprint")              \
+	RULE(GET_REMOVES_INVALID, "a Get CASes an invalid object's word away")                    \
+	RULE(MAP_TRUST_BOUND, "a map entry proves staleness only while it is fresh")              \
+	RULE(CLEAR_BEFORE_INSERT, "a Set clears stale and invalid slots before it inserts")       \
+	RULE(CLEAR_THEN_REREAD, "after clearing, an empty slot needs a fresh READ")               \
+	RULE(REREAD_AFTER_INSERT, "an inserter re-READs the neighbourhood")                       \
+	RULE(NOT_LOWEST_REMOVES_SELF, "an inserter that is not the lowest removes itself")        \
+	RULE(LOWEST_REMOVES_OTHERS, "the lowest removes the others before it acknowledges")       \
+	RULE(MERGE_MATCHES_FIRST, "a Set that sees two matches removes all but the lowest first") \
+	RULE(DELETE_CLEARS_STALE, "Delete clears stale and invalid slots too")                    \
+	RULE(DELETE_HIGHEST_FIRST, "Delete removes the highest match first")                      \
+	RULE(DELETE_REREADS, "Delete re-READs until no match is left")                            \
+	RULE(SLOT_CAS_EXACT, "a slot changes only by CAS from the exact word seen")               \
+	RULE(SEAL_WAITS_IN_FLIGHT, "a group seals only when no Set is in flight in it")           \
+	RULE(CLAIM_BY_CHUNK_WORD, "only the winner of the chunk CAS owns a claimed chunk")        \
+	RULE(CLAIM_CHECKS_POSITION, "the claim compares the position, not only the state")        \
+	RULE(NODE_RESET_BY_CAS, "a node is reset only from the exact value seen")                 \
+	RULE(SKIP_LATE_PRODUCER, "an EMPTY node below head is skipped after a limit")             \
+	RULE(SKIPPED_RETICKETS, "a producer whose node was skipped takes a new ticket")           \
+	RULE(FREE_RAISES_GENERATION, "freeing a chunk raises its generation")                     \
+	RULE(REGROUP_VERIFIES, "the evictor verifies every object before it copies")              \
+	RULE(REGROUP_WRITES_FIRST, "the copy lands before the slot points to it")                 \
+	RULE(SUBTRACT_WHAT_WAS_READ, "the evictor subtracts what it read, never writes zero")     \
+	RULE(SUBTRACT_AFTER_WIN, "the evictor subtracts only after it won out of evicting")       \
+	RULE(FLUSH_CAPPED, "a CN adds at most 127 / cn_max per counter and position")             \
+	RULE(NOTE_ZEROES_COUNTS, "hits count from the moment a group is noted as queued")         \
+	RULE(EVICT_WAITS_FLUSH, "the evictor waits a bounded time for CNs that have not flushed") \
+	RULE(CN_CHUNK_CAP, "a CN holds at most its share of open and reserved chunks")
+
+enum rule {
+#define RULE(name, sentence) RULE_##name,
+	RULES(RULE)
+#undef RULE
+	    RULE_COUNT
+};
+
+/* Name and sentence of a rule, for tests and doc; NULL beyond the last.  Static memory. */
+const char *rule_name(unsigned rule);
+const char *rule_sentence(unsigned rule);
+
+#endif
