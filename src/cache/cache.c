@@ -1,0 +1,78 @@
+/* cache.c: a worker's view on the cache: scratch, the reserve of chunks, leaving. */
+#include "cache/cache.h"
+
+#include <stdlib.h>
+
+#include "cache/evict.h"
+
+int cache_init(struct cache *c, struct worker *w, struct cn *cn, struct lane *lane)
+{
+	const struct plan *p = &cn->pool->plan;
+	uint64_t object_bytes = round_up_u64((uint64_t)p->chunk_bytes + LAYOUT_PAD_BYTES, 64);
+	uint64_t twim_bytes = round_up_u64((uint64_t)p->group_objects * TWIM_BYTES, 64);
+	uint64_t total = 2 * object_bytes + twim_bytes + evict_scratch_bytes(p);
+	uint8_t *memory = aligned_alloc(64, total);
+
+	if (!memory)
+		return FORGE_E_NO_MEMORY;
+	int status = fab_reg(w->fab, memory, total);
+
+	if (status) {
+		free(memory);
+		return status;
+	}
+	*c = (struct cache){
+	    .worker = w,
+	    .cn = cn,
+	    .lane = lane,
+	    .object = memory,
+	    .fetched = memory + object_bytes,
+	    .twim = (uint64_t *)(void *)(memory + 2 * object_bytes),
+	    .evict = evict_scratch_place(p, memory + 2 * object_bytes + twim_bytes),
+	    .memory = memory,
+	    .memory_bytes = total,
+	};
+	return 0;
+}
+
+void cache_free(struct cache *c)
+{
+	free(c->memory);
+	c->memory = NULL;
+}
+
+int cache_drain(struct cache *c)
+{
+	return lane_drain(c->lane, c->worker, c->twim);
+}
+
+int cache_reserve(struct cache *c)
+{
+	struct lane *lane = c->lane;
+	/*
+	 * An eviction may find only groups that go round again; each trip lowers their counts, so
+	 * that after a few trips of the whole ring something is freed.
+	 */
+	uint64_t tries_max = 4 * (uint64_t)c->cn->pool->plan.chunk_count + 64;
+
+	for (uint64_t try = 0; try < tries_max; try++) {
+		int status = FORGE_MISS;
+
+		if (lane->reserve_count > 0)
+			return 0;
+		if (atomic_load_explicit(&c->cn->free_hint, memory_order_relaxed) > 0)
+			status = lane_claim_free(lane, c->worker, lane->reserve_cap);
+		if (status == FORGE_MISS)
+			status = compact(c);
+		if (status == FORGE_MISS)
+			status = evict(c);
+		if (status == FORGE_MISS || status == FORGE_E_AGAIN) {
+			/* Everything is in the hands of others at the moment. */
+			flow_pause(c->worker);
+			status = cache_poll(c);
+		}
+		if (status)
+			return status;
+	}
+	return lane->reserve_count > 0 ? 0 : FORGE_E_NO_SPACE;
+}

@@ -1,0 +1,244 @@
+/* cn.c: the local state of a compute node. */
+#include "cache/cn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/index.h"
+
+static int cn_allocate(struct cn *cn)
+{
+	const struct plan *p = &cn->pool->plan;
+
+	cn->dead_words = (p->group_objects + 63) / 64;
+	cn->map = calloc(p->chunk_count, sizeof(*cn->map));
+	cn->lives = calloc((size_t)p->chunk_count * CN_LIVES, sizeof(*cn->lives));
+	cn->ofm = calloc(p->chunk_count, p->ofm_row_bytes);
+	cn->dead = calloc((size_t)p->chunk_count * cn->dead_words, sizeof(*cn->dead));
+	cn->asleep = calloc(p->cn_max, sizeof(*cn->asleep));
+	for (unsigned r = 0; r < RING_QUEUES; r++)
+		cn->mirror[r] = calloc(p->ring_nodes, sizeof(*cn->mirror[r]));
+	return cn->map && cn->lives && cn->ofm && cn->dead && cn->asleep && cn->mirror[0] &&
+		       cn->mirror[1]
+		   ? 0
+		   : FORGE_E_NO_MEMORY;
+}
+
+void cn_abandon(struct cn *cn)
+{
+	free(cn->map);
+	free(cn->lives);
+	free(cn->ofm);
+	free(cn->dead);
+	free(cn->asleep);
+	for (unsigned r = 0; r < RING_QUEUES; r++)
+		free(cn->mirror[r]);
+}
+
+int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy, struct worker *w,
+	    const struct cn_options *o, uint32_t pid, struct layout_registry *lines)
+{
+	uint32_t cap = 127 / pool->plan.cn_max;
+	struct layout_cursors cursors;
+
+	*cn = (struct cn){
+	    .pool = pool,
+	    .policy = policy,
+	    .worker_count = o->worker_count ? o->worker_count : 1,
+	    .poll_interval_us =
+		o->poll_interval_us ? o->poll_interval_us : CN_POLL_INTERVAL_US_DEFAULT,
+	    .map_trust_us = o->map_trust_us ? o->map_trust_us : CN_MAP_TRUST_US_DEFAULT,
+	    .poll_every_op = o->poll_every_op,
+	    .flush_cap = (uint8_t)(pool_rule(pool, RULE_FLUSH_CAPPED) ? cap : UINT8_MAX),
+	    .late_groups = policy->late_groups(pool->plan.chunk_count),
+	    .polling = ATOMIC_FLAG_INIT,
+	};
+	int status = cn_allocate(cn);
+	struct fab_op op =
+	    fab_read(FAB_CONTROL, pool->plan.cursors_offset, &cursors, sizeof(cursors));
+
+	if (!status)
+		status = flow_run(w, &op, 1);
+	if (!status)
+		status = registry_join(pool, w, pid, lines, &cn->member);
+	if (status) {
+		cn_abandon(cn);
+		return status;
+	}
+	atomic_store(&cn->cns_live, 1);
+	atomic_store(&cn->workers_live, cn->worker_count);
+	atomic_store(&cn->free_hint, cursors.ring[RING_FREE].tail - cursors.ring[RING_FREE].head);
+	cn->flush_generation = cursors.flush_generation;
+	for (unsigned r = 0; r < RING_QUEUES; r++) {
+		cn->noted[r] = cursors.ring[r].head;
+		atomic_store(&cn->flushed[r], cursors.ring[r].head);
+	}
+	struct registry_news news = {
+	    .flushed = {cn->noted[RING_SMALL], cn->noted[RING_MAIN]},
+	    .flush_generation = cn->flush_generation,
+	    .polled_us = worker_now_us(w),
+	    .worker_count = cn->worker_count,
+	};
+
+	status = registry_publish(pool, w, &cn->member, &news);
+	if (status)
+		cn_abandon(cn);
+	return status;
+}
+
+void cn_close(struct cn *cn, struct worker *w)
+{
+	registry_leave(cn->pool, w, &cn->member);
+	cn_abandon(cn);
+}
+
+uint64_t cn_memory_bytes(const struct cn *cn)
+{
+	const struct plan *p = &cn->pool->plan;
+	uint64_t per_chunk = sizeof(*cn->map) + CN_LIVES * sizeof(*cn->lives) + p->ofm_row_bytes +
+			     cn->dead_words * sizeof(*cn->dead);
+
+	return per_chunk * p->chunk_count +
+	       RING_QUEUES * (uint64_t)p->ring_nodes * sizeof(*cn->mirror[0]) +
+	       p->cn_max * sizeof(*cn->asleep);
+}
+
+static void forget_life(struct cn *cn, uint32_t chunk)
+{
+	for (uint32_t i = 0; i < cn->dead_words; i++)
+		atomic_store_explicit(&cn->dead[(uint64_t)chunk * cn->dead_words + i], 0,
+				      memory_order_relaxed);
+}
+
+static void set_counts(struct cn *cn, uint32_t chunk, const uint8_t *carried,
+		       uint32_t carried_count)
+{
+	for (uint32_t sn = 0; sn < cn->pool->plan.group_objects; sn++)
+		atomic_store_explicit(cn_counter(cn, chunk, sn),
+				      carried && sn < carried_count ? carried[sn] : 0,
+				      memory_order_relaxed);
+}
+
+static _Atomic uint32_t *life_of(const struct cn *cn, uint32_t chunk, uint32_t generation)
+{
+	return &cn->lives[(uint64_t)chunk * CN_LIVES + generation % CN_LIVES];
+}
+
+void cn_note(struct cn *cn, uint32_t chunk, uint64_t word, const uint8_t *carried,
+	     uint32_t object_count)
+{
+	uint64_t old = atomic_exchange_explicit(&cn->map[chunk], word, memory_order_relaxed);
+	uint32_t generation = chunk_generation(word), ring = chunk_ring(word);
+	uint64_t position = chunk_position(word);
+
+	if (old == word)
+		return;
+	if (chunk_generation(old) != generation) {
+		forget_life(cn, chunk);
+		set_counts(cn, chunk, NULL, 0);
+		atomic_store_explicit(life_of(cn, chunk, generation), 0, memory_order_relaxed);
+	}
+	if (chunk_state(word) != CHUNK_QUEUED)
+		return;
+	/* Position 0 of a 32-bit trip is lost as a ghost; nobody will miss it. */
+	atomic_store_explicit(life_of(cn, chunk, generation),
+			      ring == RING_SMALL ? (uint32_t)position + 1 : 0,
+			      memory_order_relaxed);
+	if (carried)
+		set_counts(cn, chunk, carried, object_count);
+	else if (cn->late_groups >= 0 && pool_rule(cn->pool, RULE_NOTE_ZEROES_COUNTS))
+		set_counts(cn, chunk, NULL, 0);
+	atomic_store_explicit(&cn->mirror[ring][position & (cn->pool->plan.ring_nodes - 1)], chunk,
+			      memory_order_relaxed);
+	cn_see_tail(cn, ring, position + 1);
+}
+
+void cn_see_tail(struct cn *cn, uint32_t ring, uint64_t tail)
+{
+	uint64_t seen = atomic_load_explicit(&cn->tail[ring], memory_order_relaxed);
+
+	if ((int64_t)(tail - seen) > 0)
+		atomic_store_explicit(&cn->tail[ring], tail, memory_order_relaxed);
+}
+
+void cn_note_dead(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t sn)
+{
+	uint64_t seen = cn_map(cn, chunk);
+
+	if (sn >= cn->pool->plan.group_objects)
+		return;
+	if (chunk_generation(seen) != generation) {
+		uint32_t behind =
+		    (chunk_generation(seen) - generation) & (LAYOUT_GENERATION_COUNT - 1);
+
+		if (seen && behind < LAYOUT_GENERATION_COUNT / 2)
+			return; /* that life is over already */
+		/* A life nobody told us about yet: somebody's open group. */
+		cn_note(cn, chunk, chunk_pack_open(0, generation), NULL, 0);
+	}
+	atomic_fetch_or_explicit(&cn->dead[(uint64_t)chunk * cn->dead_words + sn / 64],
+				 UINT64_C(1) << (sn % 64), memory_order_relaxed);
+	atomic_store_explicit(cn_counter(cn, chunk, sn), 0, memory_order_relaxed);
+}
+
+uint32_t cn_dead_count(const struct cn *cn, uint32_t chunk)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < cn->dead_words; i++)
+		count += (uint32_t)__builtin_popcountll(atomic_load_explicit(
+		    &cn->dead[(uint64_t)chunk * cn->dead_words + i], memory_order_relaxed));
+	return count;
+}
+
+int cn_is_dead(const struct cn *cn, uint32_t chunk, uint32_t sn)
+{
+	return atomic_load_explicit(&cn->dead[(uint64_t)chunk * cn->dead_words + sn / 64],
+				    memory_order_relaxed) >>
+		   (sn % 64) &
+	       1;
+}
+
+int cn_word_is_stale(const struct cn *cn, const struct worker *w, uint64_t word)
+{
+	const struct plan *p = &cn->pool->plan;
+	uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));
+
+	if (chunk == UINT32_MAX)
+		return 0;
+	uint64_t seen = cn_map(cn, chunk);
+
+	if (!seen)
+		return 0;
+	uint32_t behind = index_generations_behind(p, word, chunk_generation(seen));
+
+	if (behind == 0 || behind >= index_generation_range(p) / 2)
+		return 0;
+	if (!pool_rule(cn->pool, RULE_MAP_TRUST_BOUND))
+		return 1;
+	/* Asked after the READ, so a sleep between poll and READ shows. */
+	uint64_t refreshed = atomic_load_explicit(&cn->refreshed_ns, memory_order_relaxed);
+
+	return clock_now_ns(w->clock) - refreshed < UINT64_C(1000) * cn->map_trust_us;
+}
+
+int cn_word_is_ghost(const struct cn *cn, uint64_t word)
+{
+	const struct plan *p = &cn->pool->plan;
+	uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));
+
+	if (chunk == UINT32_MAX)
+		return 0;
+	uint64_t seen = cn_map(cn, chunk);
+	uint32_t behind = index_generations_behind(p, word, chunk_generation(seen));
+
+	if (!seen || behind == 0 || behind >= CN_LIVES)
+		return 0;
+	uint32_t position = atomic_load_explicit(
+	    life_of(cn, chunk, chunk_generation(seen) - behind), memory_order_relaxed);
+	uint32_t head = (uint32_t)atomic_load_explicit(&cn->small_head, memory_order_relaxed);
+
+	return position != 0 &&
+	       (int32_t)(head - (position - 1)) <=
+		   (int32_t)((uint64_t)p->chunk_count * CN_GHOST_AGE_PERCENT / 100);
+}

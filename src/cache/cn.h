@@ -1,0 +1,179 @@
+/*
+ * cn.h: what one compute node (one process) knows about a pool, shared by its workers.
+ *
+ * The chunk map (the last chunk word seen of every chunk), the OFM (this CN's own hit counts),
+ * the rings of past lives (for ghosts) and dead members (for compaction).  All of it is a hint
+ * about remote memory or this CN's alone.  Workers read and write it concurrently with relaxed
+ * atomics; a lost count or a late map entry costs precision, never correctness: wherever the map
+ * is believed, doc/protocol.md says why.  Only the holder of `polling` moves noted and flushed.
+ *
+ * Called by the flows of cache/ and by client/, which creates and destroys it.
+ */
+#ifndef FORGE_CACHE_CN_H
+#define FORGE_CACHE_CN_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "policy/policy.h"
+#include "pool/pool.h"
+#include "pool/registry.h"
+
+/* What may be tuned; zero means the default. */
+struct cn_options {
+	uint32_t worker_count;	   /* workers that share this CN */
+	uint32_t poll_interval_us; /* the paper's 100 */
+	uint32_t map_trust_us;
+	uint8_t poll_every_op; /* for small worlds without time */
+};
+
+#define CN_POLL_INTERVAL_US_DEFAULT 100u
+/* Past lives of a chunk that may hold ghosts: 32 serve as well as all, 16 cost up to a point. */
+#define CN_LIVES 32u
+/*
+ * A ghost older than 1.3 times the pool, in groups that passed the small ring, is forgotten;
+ * without a limit the index remembers too much (half a point).
+ */
+#define CN_GHOST_AGE_PERCENT 130u
+/*
+ * How old a refresh of the map may be when a slot is called stale because of it.  Wrong only if
+ * a chunk is re-used 8,192 times (512 with forge-paper's 10 bits) in between.  One re-use fills,
+ * seals and evicts a group: at least 7 verbs one after another, so at least 1 us on shared
+ * memory: 512 us are safe for the shorter tag, and 5 polls fit in.
+ */
+#define CN_MAP_TRUST_US_DEFAULT 500u
+
+struct cn {
+	const struct pool *pool;
+	const struct policy *policy;
+	struct registry_member member;
+	uint32_t worker_count;
+	uint32_t poll_interval_us;
+	uint32_t map_trust_us;
+	uint8_t poll_every_op;
+	uint8_t flush_cap; /* most a flush adds to one counter: 127 / cn_max */
+
+	_Atomic uint64_t *map; /* [chunk_count] last chunk word seen; 0 unknown */
+	_Atomic uint32_t
+	    *lives; /* [chunk_count][CN_LIVES] small-ring position + 1 of life g % CN_LIVES */
+	_Atomic uint8_t *ofm;	/* [chunk_count][ofm_row_bytes] */
+	_Atomic uint64_t *dead; /* [chunk_count][dead_words] SNs this CN saw die */
+	uint32_t dead_words;
+	_Atomic uint32_t *mirror[RING_QUEUES]; /* [ring_nodes] chunk queued at a position */
+
+	int32_t late_groups;		    /* the policy's */
+	_Atomic uint64_t tail[RING_QUEUES]; /* as last seen */
+	_Atomic uint64_t small_head;	    /* as last seen */
+
+	_Atomic uint64_t refreshed_ns; /* start of the last complete poll */
+	_Atomic uint64_t free_hint;    /* chunks in the free ring, as last polled */
+	_Atomic uint32_t cns_live;     /* compute nodes attached, as last seen by an eviction */
+	_Atomic uint32_t workers_live; /* workers of all of them */
+
+	atomic_flag polling; /* held by the worker that polls; nobody waits for it */
+	uint64_t noted[RING_QUEUES];
+	_Atomic uint64_t flushed[RING_QUEUES];
+	uint64_t flush_generation;
+	_Atomic uint64_t cas_counter;
+
+	/* What was published by a CN that did not flush in time; until it changes nobody waits. */
+	_Atomic uint64_t (*asleep)[RING_QUEUES]; /* [cn_max] */
+};
+
+/*
+ * Allocate the local state and join the registry.  lines: scratch for cn_max registry lines.
+ * Waits.  0, FORGE_E_NO_MEMORY, FORGE_E_FULL_REGISTRY or FORGE_E_NODE.
+ */
+MAY_WAIT int cn_open(struct cn *, const struct pool *, const struct policy *, struct worker *,
+		     const struct cn_options *, uint32_t pid, struct layout_registry *lines);
+
+/* Leave the registry and free the local state.  Every lane has been closed before.  Waits. */
+MAY_WAIT void cn_close(struct cn *, struct worker *);
+
+/* Free the local state only: for a compute node that is dead (tests). */
+void cn_abandon(struct cn *);
+
+/* Bytes of local memory, for reports. */
+uint64_t cn_memory_bytes(const struct cn *);
+
+static inline uint64_t cn_map(const struct cn *cn, uint32_t chunk)
+{
+	return atomic_load_explicit(&cn->map[chunk], memory_order_relaxed);
+}
+
+static inline _Atomic uint8_t *cn_counter(const struct cn *cn, uint32_t chunk, uint32_t sn)
+{
+	return &cn->ofm[(uint64_t)chunk * cn->pool->plan.ofm_row_bytes + sn];
+}
+
+static inline uint8_t cn_count(const struct cn *cn, uint32_t chunk, uint32_t sn)
+{
+	return atomic_load_explicit(cn_counter(cn, chunk, sn), memory_order_relaxed);
+}
+
+/* Do hits on the chunk count yet?  Not while it is open or fewer than late_groups follow it. */
+static inline int cn_counts(const struct cn *cn, uint32_t chunk)
+{
+	uint64_t seen = cn_map(cn, chunk);
+
+	if (cn->late_groups < 0)
+		return 1;
+	if (chunk_state(seen) != CHUNK_QUEUED)
+		return 0;
+	uint64_t tail = atomic_load_explicit(&cn->tail[chunk_ring(seen)], memory_order_relaxed);
+
+	return (int64_t)(tail - chunk_position(seen)) > cn->late_groups;
+}
+
+/* A hit: no verb at all.  Two threads may lose one of two counts; it saturates at 255. */
+static inline void cn_count_hit(const struct cn *cn, uint32_t chunk, uint32_t sn)
+{
+	if (!cn_counts(cn, chunk))
+		return;
+	_Atomic uint8_t *counter = cn_counter(cn, chunk, sn);
+	uint8_t count = atomic_load_explicit(counter, memory_order_relaxed);
+
+	if (count < UINT8_MAX)
+		atomic_store_explicit(counter, (uint8_t)(count + 1), memory_order_relaxed);
+}
+
+/*
+ * Remember the newest chunk word.  A change of generation forgets counts and dead members.
+ * A group that was just queued starts with the counts carried[] if given, otherwise with zeroes,
+ * unless hits count from the first Set on; noting the same word again changes nothing.
+ */
+void cn_note(struct cn *, uint32_t chunk, uint64_t word, const uint8_t *carried,
+	     uint32_t object_count);
+
+/* The ring's tail is at least there. */
+void cn_see_tail(struct cn *, uint32_t ring, uint64_t tail);
+
+/* This CN saw the object at (chunk, sn) of that generation lose its slot. */
+void cn_note_dead(struct cn *, uint32_t chunk, uint32_t generation, uint32_t sn);
+
+/* How many members of the chunk's present life this CN saw die. */
+uint32_t cn_dead_count(const struct cn *, uint32_t chunk);
+int cn_is_dead(const struct cn *, uint32_t chunk, uint32_t sn);
+
+/*
+ * Does the map prove that the word points into a life that is over?  The bucket was READ before
+ * this call.  1 only if the map was refreshed recently enough for the generations not to have
+ * wrapped; otherwise the object has to be READ.
+ */
+int cn_word_is_stale(const struct cn *, const struct worker *, uint64_t word);
+
+/*
+ * Is the stale word a ghost: did its object leave the small ring not too long ago?  A hint; it
+ * cannot tell keys with one fingerprint apart.
+ */
+int cn_word_is_ghost(const struct cn *, uint64_t word);
+
+/* Workers of all compute nodes that may claim at the same time. */
+static inline uint32_t cn_evictors(const struct cn *cn)
+{
+	uint32_t live = atomic_load_explicit(&cn->workers_live, memory_order_relaxed);
+
+	return live > cn->worker_count ? live : cn->worker_count;
+}
+
+#endif

@@ -1,0 +1,400 @@
+/*
+ * evict.c: freeing chunks, group by group and just in time.
+ *
+ *   1 claim the groups at the head of the ring the policy names    (ring.h)
+ *   2 one batch: READ their TWIMs and OFM rows and the registry
+ *   3 compute nodes that have not flushed up to the claimed positions are waited for, once, for
+ *     a bounded time
+ *   4 the policy judges, a pure function
+ *   5 requeue what goes round again, regroup the others            (regroup.h)
+ *   6 subtract from the OFM rows what step 2 READ
+ *
+ * OFM rows.  Row p % ofm_rows belongs to position p until the group that was queued there is out
+ * of evicting; a flush of a slow node may land later still.  So the evictor subtracts what it
+ * READ and never writes zero: a late flush stays in the row as a few counts too many for the
+ * row's next owner, instead of being half erased.  And it subtracts only after it won the chunk
+ * out of evicting, so that a thief and a sleeper cannot both subtract and make the row wrap.
+ *
+ * Step 3 is about precision alone: counts that arrive late are lost, nothing breaks.
+ */
+#include "cache/evict.h"
+
+#include <string.h>
+
+/* Looks at the registry while other nodes have not flushed. */
+#define FLUSH_WAIT_LOOKS_MAX 64u
+
+static void *carve(uint8_t **at, uint64_t bytes)
+{
+	void *p = *at;
+
+	*at += round_up_u64(bytes, 64);
+	return p;
+}
+
+static uint64_t layout_scratch(const struct plan *p, uint8_t *memory, struct evict_scratch **out)
+{
+	uint8_t *at = memory;
+	uint64_t n = p->group_objects;
+	struct evict_scratch *s = carve(&at, sizeof(*s));
+	struct evict_scratch filled = {
+	    .regroup =
+		{
+		    .read = carve(&at, p->chunk_bytes + LAYOUT_PAD_BYTES),
+		    .copy = carve(&at, p->chunk_bytes + LAYOUT_PAD_BYTES),
+		    .ops = carve(&at, (n + 2 * RING_CLAIM_MAX + 2) * sizeof(struct fab_op)),
+		    .places = carve(&at, n * sizeof(struct lane_place)),
+		    .moved = carve(&at, n * sizeof(uint32_t)),
+		    .offset = carve(&at, n * sizeof(uint32_t)),
+		},
+	    .members = carve(&at, RING_CLAIM_MAX * n * sizeof(struct twim_member)),
+	    .twims = carve(&at, RING_CLAIM_MAX * n * TWIM_BYTES),
+	    .rows = carve(&at, RING_CLAIM_MAX * (uint64_t)p->ofm_row_bytes),
+	    .counts = carve(&at, RING_CLAIM_MAX * n),
+	    .keeps = carve(&at, RING_CLAIM_MAX * n),
+	    .trial_counts = carve(&at, RING_CLAIM_MAX * n),
+	    .lines = carve(&at, p->cn_max * sizeof(struct layout_registry)),
+	};
+
+	if (out) {
+		*s = filled;
+		*out = s;
+	}
+	return (uint64_t)(at - memory);
+}
+
+uint64_t evict_scratch_bytes(const struct plan *p)
+{
+	/* Offsets only: nothing behind the address is touched. */
+	static uint8_t origin[1];
+
+	return layout_scratch(p, origin, NULL);
+}
+
+struct evict_scratch *evict_scratch_place(const struct plan *p, void *memory)
+{
+	struct evict_scratch *s;
+
+	layout_scratch(p, memory, &s);
+	return s;
+}
+
+static MAY_WAIT int read_occupancy(struct cache *c, struct policy_occupancy *o)
+{
+	const struct plan *p = &c->cn->pool->plan;
+	struct layout_cursors cursors;
+	struct fab_op op = fab_read(FAB_EVICTION, p->cursors_offset, &cursors, sizeof(cursors));
+	int status = flow_run(c->worker, &op, 1);
+
+	if (status)
+		return status;
+	for (unsigned r = 0; r < RING_QUEUES; r++) {
+		int64_t queued = (int64_t)(cursors.ring[r].tail - cursors.ring[r].head);
+
+		o->queued[r] = queued > 0 ? (uint64_t)queued : 0;
+	}
+	o->chunk_count = p->chunk_count;
+	return 0;
+}
+
+/* How many groups to claim: the policy's wish, but never more than the lane may hold. */
+static uint32_t claim_count(const struct cache *c)
+{
+	uint32_t count =
+	    c->cn->policy->claim_groups(c->cn->pool->plan.chunk_count, cn_evictors(c->cn));
+
+	return count < c->lane->reserve_cap ? count : c->lane->reserve_cap;
+}
+
+/* Claim up to `count` groups behind the *n in hand. */
+static MAY_WAIT int claim(struct cache *c, struct evict_scratch *s, uint32_t ring, uint32_t count,
+			  uint32_t *n)
+{
+	struct ring_claim_wish wish = {
+	    .ring = ring,
+	    .count = count,
+	    .evictors = cn_evictors(c->cn),
+	    .owner = c->cn->member.cn,
+	};
+	uint32_t won = 0;
+	int status = ring_claim(c->cn->pool, c->worker, FAB_EVICTION, &wish, s->claimed + *n, &won);
+
+	*n += won;
+	return status;
+}
+
+/* Step 2.  Rows of neighbouring positions are neighbours; a READ per group keeps it simple. */
+static MAY_WAIT int read_groups(struct cache *c, struct evict_scratch *s, uint32_t ring,
+				uint32_t from, uint32_t n)
+{
+	const struct plan *p = &c->cn->pool->plan;
+	struct fab_op *ops = s->regroup.ops;
+	uint32_t count = 0, row_words = p->ofm_row_bytes / 8;
+
+	for (uint32_t i = from; i < n;) {
+		/* One READ for a run of rows that lie side by side. */
+		uint64_t first = s->claimed[i].position;
+		uint32_t run = 1;
+
+		while (i + run < n && s->claimed[i + run].position == first + run &&
+		       ((first + run) & (p->ofm_rows - 1)) != 0)
+			run++;
+		ops[count++] = fab_read(FAB_EVICTION, plan_ofm_row_address(p, ring, first),
+					s->rows + (uint64_t)i * row_words, run * p->ofm_row_bytes);
+		i += run;
+	}
+	for (uint32_t i = from; i < n; i++)
+		ops[count++] =
+		    fab_read(FAB_EVICTION,
+			     plan_twim_address(p, s->claimed[i].chunk, s->claimed[i].object_count),
+			     s->twims + (uint64_t)i * p->group_objects,
+			     s->claimed[i].object_count * TWIM_BYTES);
+	ops[count++] =
+	    fab_read(FAB_EVICTION, p->registry_offset, s->lines, p->cn_max * LAYOUT_REGISTRY_BYTES);
+	return flow_run(c->worker, ops, count);
+}
+
+/* Nodes that are live, did not flush up to `upto`, and are not known to be asleep. */
+static uint32_t unflushed(struct cache *c, const struct evict_scratch *s, uint32_t ring,
+			  uint64_t upto, int give_up)
+{
+	struct cn *cn = c->cn;
+	uint32_t late = 0, live = 0, workers = 0;
+
+	for (uint32_t i = 0; i < cn->pool->plan.cn_max; i++) {
+		const struct layout_registry *line = &s->lines[i];
+
+		if (registry_state(line->id) != REGISTRY_LIVE)
+			continue;
+		live++;
+		workers += (uint32_t)min_u64(line->worker_count, 1024);
+		if (i == cn->member.cn || line->flushed[ring] > upto ||
+		    atomic_load_explicit(&cn->asleep[i][ring], memory_order_relaxed) ==
+			line->flushed[ring] + 1)
+			continue;
+		late++;
+		if (give_up)
+			atomic_store_explicit(&cn->asleep[i][ring], line->flushed[ring] + 1,
+					      memory_order_relaxed);
+	}
+	atomic_store_explicit(&cn->cns_live, live, memory_order_relaxed);
+	atomic_store_explicit(&cn->workers_live, workers, memory_order_relaxed);
+	return late;
+}
+
+/* Step 3. */
+static MAY_WAIT int wait_for_flushes(struct cache *c, struct evict_scratch *s, uint32_t ring,
+				     uint32_t n)
+{
+	const struct plan *p = &c->cn->pool->plan;
+	uint64_t upto = s->claimed[n - 1].position;
+	uint64_t start_us = worker_now_us(c->worker);
+	uint64_t limit_us = 2 * (uint64_t)c->cn->poll_interval_us;
+	int looked = 0;
+
+	if (!pool_rule(c->cn->pool, RULE_EVICT_WAITS_FLUSH))
+		return 0;
+	while (unflushed(c, s, ring, upto, 0) > 0) {
+		if (++looked > (int)FLUSH_WAIT_LOOKS_MAX ||
+		    worker_now_us(c->worker) - start_us > limit_us) {
+			c->count.evict_unflushed += unflushed(c, s, ring, upto, 1);
+			return 0;
+		}
+		flow_pause(c->worker);
+		int status = registry_read(c->cn->pool, c->worker, FAB_EVICTION, s->lines);
+
+		if (status)
+			return status;
+	}
+	if (!looked)
+		return 0;
+	/* Somebody flushed meanwhile: READ the rows again. */
+	struct fab_op *ops = s->regroup.ops;
+
+	for (uint32_t i = 0; i < n; i++)
+		ops[i] =
+		    fab_read(FAB_EVICTION, plan_ofm_row_address(p, ring, s->claimed[i].position),
+			     s->rows + (uint64_t)i * (p->ofm_row_bytes / 8), p->ofm_row_bytes);
+	return flow_run(c->worker, ops, n);
+}
+
+/* Hits of a member: what all nodes flushed and what this one has not flushed yet. */
+static void gather(struct cache *c, struct evict_scratch *s, uint32_t ring, uint32_t from,
+		   uint32_t n)
+{
+	const struct plan *p = &c->cn->pool->plan;
+
+	for (uint32_t i = from; i < n; i++) {
+		const struct ring_claimed *g = &s->claimed[i];
+		const uint8_t *row =
+		    (const uint8_t *)(s->rows + (uint64_t)i * (p->ofm_row_bytes / 8));
+		struct twim_member *members = s->members + (uint64_t)i * p->group_objects;
+		uint8_t *count = s->counts + (uint64_t)i * p->group_objects;
+
+		twim_decode(p, g->chunk, g->generation, s->twims + (uint64_t)i * p->group_objects,
+			    g->object_count, members);
+		for (uint32_t sn = 0; sn < g->object_count; sn++) {
+			uint32_t sum = (uint32_t)row[sn] + cn_count(c->cn, g->chunk, sn);
+
+			if (members[sn].units == 0 || cn_is_dead(c->cn, g->chunk, sn))
+				sum = 0;
+			count[sn] = (uint8_t)min_u64(sum, UINT8_MAX);
+		}
+		s->groups[i] = (struct policy_group){
+		    .ring = ring,
+		    .segment = g->segment,
+		    .object_count = g->object_count,
+		    .count = count,
+		    .keep = s->keeps + (uint64_t)i * p->group_objects,
+		};
+		memset(s->groups[i].keep, 0, g->object_count);
+		s->sources[i] = (struct regroup_source){
+		    .claimed = *g,
+		    .ring = ring,
+		    .members = members,
+		    .keep = s->groups[i].keep,
+		    .carried = count,
+		};
+	}
+}
+
+static MAY_WAIT int requeue(struct cache *c, struct regroup_source *src,
+			    const struct policy_group *g)
+{
+	struct ring_entry entry = {
+	    .chunk = src->claimed.chunk,
+	    .generation = src->claimed.generation,
+	    .object_count = src->claimed.object_count,
+	    .segment = g->requeue_segment,
+	    .owned_word = src->claimed.word,
+	};
+	uint64_t position;
+	int status =
+	    ring_enqueue(c->cn->pool, c->worker, FAB_EVICTION, RING_MAIN, &entry, &position);
+
+	if (status)
+		return status == FORGE_E_AGAIN ? 0 : status;
+	c->count.groups_requeued++;
+	src->freed = 1; /* out of evicting, by our CAS */
+	cn_note(c->cn, entry.chunk, chunk_pack_queued(RING_MAIN, entry.generation, position),
+		src->carried, entry.object_count);
+	return 0;
+}
+
+/* Step 6: the FAAs of all groups whose chunk we won out of evicting, one batch per group. */
+static MAY_WAIT int subtract_rows(struct cache *c, struct evict_scratch *s, uint32_t ring,
+				  uint32_t n)
+{
+	const struct pool *pool = c->cn->pool;
+	uint32_t row_words = pool->plan.ofm_row_bytes / 8;
+	static const uint64_t zero;
+	int status = 0;
+
+	for (uint32_t i = 0; i < n && !status; i++) {
+		uint64_t row = plan_ofm_row_address(&pool->plan, ring, s->claimed[i].position);
+		uint32_t count = 0;
+
+		if (!s->sources[i].freed && pool_rule(pool, RULE_SUBTRACT_AFTER_WIN))
+			continue;
+		for (uint32_t k = 0; k < row_words; k++) {
+			uint64_t seen = s->rows[(uint64_t)i * row_words + k];
+
+			if (!seen)
+				continue;
+			s->regroup.ops[count++] =
+			    pool_rule(pool, RULE_SUBTRACT_WHAT_WAS_READ)
+				? fab_faa(FAB_EVICTION, row + 8 * (uint64_t)k, 0 - seen)
+				: fab_write(FAB_EVICTION, row + 8 * (uint64_t)k, &zero, 8);
+		}
+		if (count)
+			status = flow_run(c->worker, s->regroup.ops, count);
+	}
+	return status;
+}
+
+/* Step 5 for one group. */
+static MAY_WAIT int dispose(struct cache *c, struct evict_scratch *s, uint32_t i)
+{
+	struct policy_group *g = &s->groups[i];
+	uint64_t rescued = c->count.objects_rescued;
+
+	if (g->action == POLICY_REQUEUE)
+		return requeue(c, &s->sources[i], g);
+	s->sources[i].heat = g->heat;
+	int status = regroup_move(c, &s->regroup, &s->sources[i], RING_MAIN, FAB_EVICTION);
+
+	c->count.groups_regrouped++;
+	c->count.objects_dropped += g->object_count - (c->count.objects_rescued - rescued);
+	return status;
+}
+
+/* Groups that a judgement would regroup. */
+static uint32_t mergeable(struct cache *c, struct evict_scratch *s, uint32_t n)
+{
+	struct policy_group *copy = s->trial;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		copy[i] = s->groups[i];
+		copy[i].count = s->trial_counts + (uint64_t)i * c->cn->pool->plan.group_objects;
+		memcpy(copy[i].count, s->groups[i].count, copy[i].object_count);
+	}
+	c->cn->policy->judge(copy, n, c->cn->pool->plan.group_objects);
+	for (uint32_t i = 0; i < n; i++)
+		count += copy[i].action == POLICY_REGROUP;
+	return count;
+}
+
+/* Steps 1 to 4: claim, READ, wait, and claim more while too few groups can be merged. */
+static MAY_WAIT int collect(struct cache *c, struct evict_scratch *s, uint32_t ring, uint32_t *n)
+{
+	const struct policy *policy = c->cn->policy;
+	uint32_t count = claim_count(c), had = 0;
+	int status = claim(c, s, ring, count, n);
+
+	while (!status && *n > had) {
+		status = read_groups(c, s, ring, had, *n);
+		if (!status)
+			status = wait_for_flushes(c, s, ring, *n);
+		if (status)
+			return status;
+		gather(c, s, ring, had, *n);
+		had = *n;
+		uint32_t room = RING_CLAIM_MAX - had;
+
+		if (policy->merge_min <= 1 || room == 0)
+			break;
+		uint32_t merged = mergeable(c, s, had);
+
+		if (merged >= policy->merge_min || had >= c->lane->reserve_cap)
+			break;
+		count = (uint32_t)min_u64(policy->merge_min - merged, room);
+		status = claim(c, s, ring, count, n);
+	}
+	return *n > 0 && (status == FORGE_MISS || status == FORGE_E_AGAIN) ? 0 : status;
+}
+
+int evict(struct cache *c)
+{
+	struct evict_scratch *s = c->evict;
+	struct policy_occupancy occupancy;
+	uint32_t n = 0;
+	int status = read_occupancy(c, &occupancy);
+
+	if (status)
+		return status;
+	if (!occupancy.queued[RING_SMALL] && !occupancy.queued[RING_MAIN])
+		return FORGE_MISS;
+	uint32_t ring = c->cn->policy->victim_ring(&occupancy);
+
+	status = collect(c, s, ring, &n);
+	if (status || n == 0)
+		return status ? status : FORGE_E_AGAIN;
+	c->count.evictions++;
+	for (uint32_t i = 0; i < n; i++)
+		memset(s->groups[i].keep, 0, s->groups[i].object_count);
+	c->cn->policy->judge(s->groups, n, c->cn->pool->plan.group_objects);
+	for (uint32_t i = 0; i < n && !status; i++)
+		status = dispose(c, s, i);
+	return status ? status : subtract_rows(c, s, ring, n);
+}

@@ -1,0 +1,37 @@
+/*
+ * evict.h: scratch of eviction and compaction.  Internal to cache/.
+ */
+#ifndef FORGE_CACHE_EVICT_H
+#define FORGE_CACHE_EVICT_H
+
+#include "cache/regroup.h"
+
+struct evict_scratch {
+	struct regroup_scratch regroup;
+	struct ring_claimed claimed[RING_CLAIM_MAX];
+	struct policy_group groups[RING_CLAIM_MAX];
+	struct regroup_source sources[RING_CLAIM_MAX];
+	struct twim_member *members; /* [RING_CLAIM_MAX][group_objects] */
+	uint64_t *twims;	     /* [RING_CLAIM_MAX][group_objects] */
+	uint64_t *rows;		     /* [RING_CLAIM_MAX][row_bytes / 8] as READ */
+	uint8_t *counts;	     /* [RING_CLAIM_MAX][group_objects] */
+	uint8_t *keeps;		     /* [RING_CLAIM_MAX][group_objects] */
+	uint8_t *trial_counts;	     /* [RING_CLAIM_MAX][group_objects] for a trial judgement */
+	struct policy_group trial[RING_CLAIM_MAX];
+	struct layout_registry *lines; /* [cn_max] */
+};
+
+/* Bytes evict_scratch_place() needs, and the placement itself. */
+uint64_t evict_scratch_bytes(const struct plan *);
+struct evict_scratch *evict_scratch_place(const struct plan *, void *memory);
+
+/*
+ * Claim groups at the head of a ring and free their chunks, hot members rescued.
+ * Waits.  0; FORGE_MISS when neither ring holds a group; FORGE_E_AGAIN; FORGE_E_NODE.
+ */
+MAY_WAIT int evict(struct cache *);
+
+/* Compact a mostly dead group if this CN knows one.  FORGE_MISS if not. */
+MAY_WAIT int compact(struct cache *);
+
+#endif

@@ -1,0 +1,256 @@
+/*
+ * lane.c: open groups from reserve to ring.
+ *
+ * Sealing.  Who competes: nobody writes the chunk but this lane, and only when in_flight is zero
+ * is every object that could get a slot in place.  So the TWIM is complete when it is written,
+ * and it is written before the chunk can be found (ring_enqueue posts after it).  A crash before
+ * the enqueue leaves the chunk open in our name: a recoverer scans the index for words that
+ * point into it.
+ */
+#include "cache/lane.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/ring.h"
+
+int lane_init(struct lane *lane, struct cn *cn)
+{
+	const struct plan *p = &cn->pool->plan;
+	size_t twim_bytes = p->group_objects * sizeof(uint64_t);
+	uint8_t *memory = calloc(LANE_GROUPS_MAX, twim_bytes + p->ofm_row_bytes);
+	uint32_t cap = p->chunk_count / (2 * p->cn_max * cn->worker_count);
+
+	if (!memory)
+		return FORGE_E_NO_MEMORY;
+	if (!pool_rule(cn->pool, RULE_CN_CHUNK_CAP))
+		cap = p->chunk_count;
+	*lane = (struct lane){.cn = cn, .memory = memory};
+	/* Two groups are open; at least one chunk in hand lets an eviction finish. */
+	lane->reserve_cap = cap > 3 ? cap - 2 : 1;
+	if (lane->reserve_cap > LANE_RESERVE_MAX)
+		lane->reserve_cap = LANE_RESERVE_MAX;
+	for (unsigned i = 0; i < LANE_GROUPS_MAX; i++) {
+		lane->groups[i].twim = (uint64_t *)(void *)memory;
+		lane->groups[i].carried = memory + twim_bytes;
+		memory += twim_bytes + p->ofm_row_bytes;
+	}
+	return 0;
+}
+
+void lane_free(struct lane *lane)
+{
+	free(lane->memory);
+	lane->memory = NULL;
+}
+
+int open_group_fits(const struct plan *p, const struct open_group *g, uint32_t units)
+{
+	return g->object_count < p->group_objects &&
+	       (uint64_t)(g->units_used + units) * LAYOUT_UNIT_BYTES <=
+		   plan_group_bytes(p, g->object_count + 1);
+}
+
+struct lane_place open_group_take(const struct plan *p, struct open_group *g, uint32_t units)
+{
+	struct lane_place place = {
+	    .group = g,
+	    .address =
+		plan_chunk_address(p, g->chunk) + (uint64_t)g->units_used * LAYOUT_UNIT_BYTES,
+	    .sn = g->object_count,
+	    .units = units,
+	};
+
+	assert(open_group_fits(p, g, units));
+	/* Until its result is known the member counts as dead. */
+	g->twim[place.sn] = twim_pack(units, 0, 0, TWIM_SLOT_DEAD);
+	g->carried[place.sn] = 0;
+	g->units_used += units;
+	g->object_count++;
+	g->in_flight++;
+	return place;
+}
+
+void open_group_record(struct lane_place place, uint64_t twim_entry, uint8_t carried)
+{
+	place.group->twim[place.sn] = twim_entry;
+	place.group->carried[place.sn] = carried;
+}
+
+static MAY_WAIT int seal(struct lane *lane, struct worker *w, struct open_group *g,
+			 uint64_t *scratch)
+{
+	const struct pool *pool = lane->cn->pool;
+	uint32_t n = g->object_count;
+	uint64_t position;
+
+	for (uint32_t sn = 0; sn < n; sn++)
+		scratch[plan_twim_index(sn, n)] = g->twim[sn];
+	struct fab_op op = fab_write(FAB_SPACE, plan_twim_address(&pool->plan, g->chunk, n),
+				     scratch, n * TWIM_BYTES);
+	int status = flow_run(w, &op, 1);
+	struct ring_entry entry = {
+	    .chunk = g->chunk,
+	    .generation = g->generation,
+	    .object_count = n,
+	    .segment = g->ring == RING_MAIN ? lane->cn->policy->segment(g->heat, n) : 0,
+	    .owned_word = g->word,
+	};
+
+	if (lane->cn->late_groups < 0)
+		for (uint32_t sn = 0; sn < n; sn++)
+			g->carried[sn] = cn_count(lane->cn, g->chunk, sn);
+	if (!status)
+		status = ring_enqueue(pool, w, FAB_SPACE, g->ring, &entry, &position);
+	if (!status)
+		cn_note(lane->cn, g->chunk, chunk_pack_queued(g->ring, g->generation, position),
+			g->carried, n);
+	g->state = OPEN_UNUSED;
+	return status;
+}
+
+/* An empty group is not sealed: its chunk goes back as it came. */
+static MAY_WAIT int unopen(struct lane *lane, struct worker *w, struct open_group *g)
+{
+	uint64_t reserved = chunk_pack_reserved(lane->cn->member.cn, g->generation);
+	struct fab_op cas = fab_cas(
+	    FAB_SPACE, plan_chunk_word_address(&lane->cn->pool->plan, g->chunk), g->word, reserved);
+	int status = flow_run(w, &cas, 1);
+
+	g->state = OPEN_UNUSED;
+	if (status || !fab_cas_won(&cas))
+		return status;
+	return lane_give(lane, w, (struct lane_chunk){g->chunk, g->generation});
+}
+
+static MAY_WAIT int finish(struct lane *lane, struct worker *w, struct open_group *g,
+			   uint64_t *scratch)
+{
+	return g->object_count ? seal(lane, w, g, scratch) : unopen(lane, w, g);
+}
+
+int lane_land(struct lane *lane, struct worker *w, struct open_group *g, uint64_t *scratch)
+{
+	assert(g->in_flight > 0);
+	g->in_flight--;
+	if (g->state != OPEN_CLOSING || g->in_flight > 0)
+		return 0;
+	return finish(lane, w, g, scratch);
+}
+
+int lane_close(struct lane *lane, struct worker *w, uint32_t ring, uint64_t *scratch)
+{
+	struct open_group *g = lane->filling[ring];
+
+	if (!g)
+		return 0;
+	lane->filling[ring] = NULL;
+	g->state = OPEN_CLOSING;
+	if (g->in_flight > 0 && pool_rule(lane->cn->pool, RULE_SEAL_WAITS_IN_FLIGHT))
+		return 0;
+	return finish(lane, w, g, scratch);
+}
+
+int lane_open(struct lane *lane, struct worker *w, uint32_t ring)
+{
+	struct cn *cn = lane->cn;
+	struct open_group *g = NULL;
+
+	assert(lane->reserve_count > 0 && !lane->filling[ring]);
+	for (unsigned i = 0; i < LANE_GROUPS_MAX && !g; i++)
+		if (lane->groups[i].state == OPEN_UNUSED)
+			g = &lane->groups[i];
+	if (!g)
+		return FORGE_E_AGAIN;
+	struct lane_chunk c = lane->reserve[--lane->reserve_count];
+
+	g->state = OPEN_FILLING;
+	g->ring = ring;
+	g->chunk = c.chunk;
+	g->generation = c.generation;
+	g->units_used = g->object_count = g->in_flight = 0;
+	g->heat = 0;
+	g->word = chunk_pack_open(cn->member.cn, c.generation);
+	/* Fibers of this lane may use the group as soon as the CAS has landed, not before. */
+	struct fab_op cas = fab_cas(FAB_SPACE, plan_chunk_word_address(&cn->pool->plan, c.chunk),
+				    chunk_pack_reserved(cn->member.cn, c.generation), g->word);
+	int status = flow_run(w, &cas, 1);
+
+	if (!status && !fab_cas_won(&cas))
+		status = FORGE_E_CORRUPT; /* nobody else may touch a reserved chunk of ours */
+	if (status) {
+		g->state = OPEN_UNUSED;
+		return status;
+	}
+	cn_note(cn, c.chunk, g->word, NULL, 0);
+	if (lane->filling[ring]) {
+		/* Another fiber of this lane was faster; keep ours for the next time. */
+		return unopen(lane, w, g);
+	}
+	lane->filling[ring] = g;
+	return 0;
+}
+
+int lane_give(struct lane *lane, struct worker *w, struct lane_chunk c)
+{
+	struct cn *cn = lane->cn;
+	struct ring_entry entry = {
+	    .chunk = c.chunk,
+	    .generation = c.generation,
+	    .object_count = 1,
+	    .owned_word = chunk_pack_reserved(cn->member.cn, c.generation),
+	};
+	uint64_t position;
+
+	if (lane->reserve_count < lane->reserve_cap) {
+		lane->reserve[lane->reserve_count++] = c;
+		return 0;
+	}
+	atomic_fetch_add_explicit(&cn->free_hint, 1, memory_order_relaxed);
+	return ring_enqueue(cn->pool, w, FAB_SPACE, RING_FREE, &entry, &position);
+}
+
+int lane_claim_free(struct lane *lane, struct worker *w, uint32_t count)
+{
+	struct cn *cn = lane->cn;
+	struct ring_claimed claimed[RING_CLAIM_MAX];
+	uint32_t room = LANE_RESERVE_MAX - lane->reserve_count, won = 0;
+	struct ring_claim_wish wish = {
+	    .ring = RING_FREE,
+	    .count = count < room ? count : room,
+	    .evictors = cn_evictors(cn),
+	    .owner = cn->member.cn,
+	};
+
+	if (wish.count == 0)
+		return FORGE_MISS;
+	int status = ring_claim(cn->pool, w, FAB_SPACE, &wish, claimed, &won);
+
+	for (uint32_t i = 0; i < won; i++) {
+		struct lane_chunk c = {claimed[i].chunk, claimed[i].generation};
+
+		cn_note(cn, c.chunk, claimed[i].word, NULL, 0);
+		if (lane->reserve_count < LANE_RESERVE_MAX) {
+			lane->reserve[lane->reserve_count++] = c;
+		} else {
+			int given = lane_give(lane, w, c);
+
+			status = status ? status : given;
+		}
+	}
+	if (status == FORGE_MISS)
+		atomic_store_explicit(&cn->free_hint, 0, memory_order_relaxed);
+	return status < 0 ? status : won ? 0 : FORGE_MISS;
+}
+
+int lane_drain(struct lane *lane, struct worker *w, uint64_t *scratch)
+{
+	int status = 0;
+
+	lane->reserve_cap = 0;
+	for (uint32_t ring = 0; ring < RING_QUEUES && !status; ring++)
+		status = lane_close(lane, w, ring, scratch);
+	while (lane->reserve_count > 0 && !status)
+		status = lane_give(lane, w, lane->reserve[--lane->reserve_count]);
+	return status;
+}

@@ -1,0 +1,89 @@
+/* look.c: classifying the words of a neighbourhood. */
+#include "cache/look.h"
+
+#include <string.h>
+
+#include "pool/object.h"
+
+void look_begin(struct look *l, const struct cache *c, struct cache_key key)
+{
+	l->home = index_locate(&c->cn->pool->plan, key.data, key.bytes);
+	memset(l->known, 0, sizeof(l->known));
+}
+
+int look_read(struct cache *c, struct cache_key key, struct look *l)
+{
+	int status = cache_read_view(c, &l->home, &l->view);
+
+	return status ? status : look_classify(c, key, l);
+}
+
+/* A verified object lies in c->fetched. */
+static void classify_valid(struct cache *c, struct cache_key key, struct look *l, unsigned slot,
+			   uint64_t word)
+{
+	const struct layout_object *h = object_header(c->fetched);
+
+	if (!object_key_is(c->fetched, key.data, key.bytes)) {
+		l->foreign |= 1u << slot;
+		l->known[slot] = word;
+		return;
+	}
+	if (!l->match) {
+		l->old_chunk = plan_chunk_of_pointer(&c->cn->pool->plan, index_pointer(word));
+		l->old_generation = h->generation;
+		l->old_sn = h->sn;
+	}
+	l->match |= 1u << slot;
+}
+
+int look_classify(struct cache *c, struct cache_key key, struct look *l)
+{
+	l->match = l->dead = l->foreign = 0;
+	l->ghost = 0;
+	for (unsigned slot = 0; slot < LAYOUT_NEIGHBOURHOOD; slot++) {
+		uint64_t word = look_word(c, l, slot);
+		int verdict;
+
+		if (index_fingerprint(word) != l->home.fingerprint || !index_is_object(word))
+			continue;
+		if (l->known[slot] == word) {
+			l->foreign |= 1u << slot;
+			continue;
+		}
+		if (cn_word_is_stale(c->cn, c->worker, word)) {
+			l->dead |= 1u << slot;
+			/* The home bucket alone: half the false ghosts, and inserts go there first.
+			 */
+			if (slot < LAYOUT_BUCKET_SLOTS)
+				l->ghost |= (uint8_t)cn_word_is_ghost(c->cn, word);
+			continue;
+		}
+		int status = cache_fetch(c, word, FAB_INDEX, &verdict);
+
+		if (status)
+			return status;
+		if (verdict == OBJECT_VALID)
+			classify_valid(c, key, l, slot, word);
+		else
+			l->dead |= 1u << slot;
+	}
+	return 0;
+}
+
+int look_remove(struct cache *c, const struct look *l, uint32_t mask, int *all)
+{
+	*all = 1;
+	while (mask && *all) {
+		unsigned slot = pool_rule(c->cn->pool, RULE_DELETE_HIGHEST_FIRST)
+				    ? highest_slot(mask)
+				    : lowest_slot(mask);
+		int status = cache_swap_slot(c, index_slot_number(&l->home, slot),
+					     look_word(c, l, slot), 0, all);
+
+		if (status)
+			return status;
+		mask &= ~(1u << slot);
+	}
+	return 0;
+}

@@ -1,0 +1,54 @@
+/*
+ * look.h: one look at a key's neighbourhood with every matching word classified; the common
+ * first step of Set and Delete.  Internal to cache/.
+ */
+#ifndef FORGE_CACHE_LOOK_H
+#define FORGE_CACHE_LOOK_H
+
+#include "cache/cache.h"
+
+struct look {
+	struct index_home home;
+	struct index_view view;
+	uint32_t match;	  /* bit per slot: holds this key, verified */
+	uint32_t dead;	  /* same fingerprint, but stale or its object is invalid */
+	uint32_t foreign; /* same fingerprint, verified to be another key's */
+	uint8_t ghost;	  /* a stale slot says the key left the small ring lately */
+	/* Words verified to be another key's: not READ again while they stand. */
+	uint64_t known[LAYOUT_NEIGHBOURHOOD];
+
+	/* The lowest match, if there is one. */
+	uint32_t old_chunk, old_generation, old_sn;
+};
+
+/* Prepare for a key; no verb. */
+void look_begin(struct look *, const struct cache *, struct cache_key key);
+
+/* READ the neighbourhood and classify.  Waits.  0 or FORGE_E_NODE. */
+MAY_WAIT int look_read(struct cache *, struct cache_key key, struct look *);
+
+/* Classify the view that is there already (READ in another batch). */
+MAY_WAIT int look_classify(struct cache *, struct cache_key key, struct look *);
+
+static inline uint64_t look_word(const struct cache *c, const struct look *l, unsigned slot)
+{
+	return index_view_word(&c->cn->pool->plan, &l->view, slot);
+}
+
+/*
+ * CAS the slots of a mask to 0, highest first, from the words seen.  Stops at the first that
+ * has changed; *all says whether none had.
+ */
+MAY_WAIT int look_remove(struct cache *, const struct look *, uint32_t mask, int *all);
+
+static inline unsigned lowest_slot(uint32_t mask)
+{
+	return (unsigned)__builtin_ctz(mask);
+}
+
+static inline unsigned highest_slot(uint32_t mask)
+{
+	return 31u - (unsigned)__builtin_clz(mask);
+}
+
+#endif

@@ -1,0 +1,215 @@
+/*
+ * poll.c: the housekeeper: learning what others queued, and flushing counts just in time.
+ *
+ *   1 READ the cursors
+ *   2 tail moved: READ the new nodes; note chunk -> (position, generation); hits count from here
+ *   3 head moved: for every group that entered the window, add this CN's counts to the node's
+ *     OFM row, one FAA per 8 counters, none for a word of zeroes
+ *   4 publish "flushed up to": posted after the FAAs on the same connection, so whoever reads it
+ *     also reads them
+ *
+ * One worker of a CN polls at a time; nobody waits for it.  A count is taken out of the local
+ * OFM before it is added remotely, so it is credited once or, on a crash in between, lost.
+ * A counter of a row holds 8 bits: each CN adds at most 127 / cn_max to it per position, all
+ * flushes together, so that no sum carries into the next counter.
+ */
+#include "cache/cache.h"
+
+#include <string.h>
+
+#define POLL_NODES_MAX 128u /* nodes READ at once */
+#define POLL_ROW_WORDS (LAYOUT_GROUP_OBJECTS_MAX / 8)
+
+/* Note the filled nodes among count READ from position on; returns the first unsettled one. */
+static uint64_t note_nodes(struct cn *cn, uint32_t ring, uint64_t position, uint64_t count,
+			   uint64_t head, const uint64_t *nodes)
+{
+	const struct plan *p = &cn->pool->plan;
+
+	for (uint64_t i = 0; i < count; i++, position++) {
+		uint64_t cycle = plan_ring_cycle(p, position);
+
+		if (nodes[i] == node_pack_empty(cycle) && position >= head)
+			break; /* its producer is on the way */
+		if (!ring_node_valid(p, nodes[i]) ||
+		    node_cycle(nodes[i]) != (cycle & (NODE_CYCLE_COUNT - 1)))
+			continue;
+		cn_note(cn, node_chunk(nodes[i]),
+			chunk_pack_queued(ring, node_generation(nodes[i]), position), NULL, 0);
+	}
+	return position;
+}
+
+/* Did this CN queue (and note) what lies at a position? */
+static int noted_already(const struct cn *cn, uint32_t ring, uint64_t position)
+{
+	const struct plan *p = &cn->pool->plan;
+	uint32_t chunk = atomic_load_explicit(&cn->mirror[ring][position & (p->ring_nodes - 1)],
+					      memory_order_relaxed);
+	uint64_t seen = cn_map(cn, chunk);
+
+	return seen && chunk_state(seen) == CHUNK_QUEUED && chunk_ring(seen) == ring &&
+	       chunk_position(seen) == position;
+}
+
+/* Step 2. */
+static MAY_WAIT int note_new(struct cache *c, uint32_t ring, uint64_t head, uint64_t tail)
+{
+	struct cn *cn = c->cn;
+	const struct plan *p = &cn->pool->plan;
+	uint64_t nodes[POLL_NODES_MAX];
+
+	if ((int64_t)(head - cn->noted[ring]) > 0)
+		cn->noted[ring] = head;
+	while ((int64_t)(tail - cn->noted[ring]) > 0) {
+		uint64_t from = cn->noted[ring];
+
+		if (noted_already(cn, ring, from)) {
+			cn->noted[ring]++;
+			continue;
+		}
+		uint64_t to_wrap = p->ring_nodes - (from & (p->ring_nodes - 1));
+		uint64_t count = min_u64(min_u64(tail - from, to_wrap), POLL_NODES_MAX);
+		struct fab_op op = fab_read(FAB_HOTNESS, plan_ring_node_address(p, ring, from),
+					    nodes, (uint32_t)(8 * count));
+		int status = flow_run(c->worker, &op, 1);
+
+		if (status)
+			return status;
+		cn->noted[ring] = note_nodes(cn, ring, from, count, head, nodes);
+		if (cn->noted[ring] < from + count)
+			break;
+	}
+	return 0;
+}
+
+/* Take this CN's counts of a chunk out of the OFM, capped; returns how many words are not zero. */
+static uint32_t take_counts(struct cn *cn, uint32_t chunk, uint64_t *words, uint32_t *which)
+{
+	uint32_t row_words = cn->pool->plan.ofm_row_bytes / 8, n = 0;
+
+	for (uint32_t k = 0; k < row_words; k++) {
+		uint8_t bytes[8];
+
+		for (uint32_t b = 0; b < 8; b++) {
+			uint8_t count = atomic_exchange_explicit(cn_counter(cn, chunk, 8 * k + b),
+								 0, memory_order_relaxed);
+
+			bytes[b] = count < cn->flush_cap ? count : cn->flush_cap;
+		}
+		memcpy(&words[n], bytes, 8);
+		which[n] = k;
+		n += words[n] != 0;
+	}
+	return n;
+}
+
+static MAY_WAIT int flush_group(struct cache *c, uint32_t ring, uint64_t position)
+{
+	struct cn *cn = c->cn;
+	const struct plan *p = &cn->pool->plan;
+	uint32_t chunk = atomic_load_explicit(&cn->mirror[ring][position & (p->ring_nodes - 1)],
+					      memory_order_relaxed);
+	uint64_t words[POLL_ROW_WORDS];
+	uint32_t which[POLL_ROW_WORDS];
+	struct fab_op ops[POLL_ROW_WORDS];
+
+	if (!noted_already(cn, ring, position))
+		return 0; /* skipped, or claimed from the middle */
+	uint32_t n = take_counts(cn, chunk, words, which);
+
+	c->count.groups_flushed++;
+	for (uint32_t i = 0; i < n; i++)
+		ops[i] = fab_faa(FAB_HOTNESS,
+				 plan_ofm_row_address(p, ring, position) + 8 * (uint64_t)which[i],
+				 words[i]);
+	return n ? flow_run(c->worker, ops, n) : 0;
+}
+
+/* Step 3; *moved if there is news to publish. */
+static MAY_WAIT int flush_window(struct cache *c, uint32_t ring, uint64_t head, int *moved)
+{
+	struct cn *cn = c->cn;
+	uint64_t from = atomic_load_explicit(&cn->flushed[ring], memory_order_relaxed);
+	uint64_t end = min_u64(head + cn->pool->plan.window_groups, cn->noted[ring]);
+
+	if ((int64_t)(head - from) > 0) {
+		c->count.flush_late += head - from;
+		from = head;
+	}
+	for (; (int64_t)(end - from) > 0; from++) {
+		int status = flush_group(c, ring, from);
+
+		if (status)
+			return status;
+	}
+	*moved |= from != atomic_load_explicit(&cn->flushed[ring], memory_order_relaxed);
+	atomic_store_explicit(&cn->flushed[ring], from, memory_order_relaxed);
+	return 0;
+}
+
+static MAY_WAIT int poll_once(struct cache *c)
+{
+	struct cn *cn = c->cn;
+	uint64_t started_ns = clock_now_ns(c->worker->clock);
+	struct layout_cursors cursors;
+	struct fab_op op =
+	    fab_read(FAB_HOTNESS, cn->pool->plan.cursors_offset, &cursors, sizeof(cursors));
+	int status = flow_run(c->worker, &op, 1), moved = 0;
+
+	if (!status)
+		atomic_store_explicit(&cn->small_head, cursors.ring[RING_SMALL].head,
+				      memory_order_relaxed);
+	for (uint32_t ring = 0; ring < RING_QUEUES && !status; ring++) {
+		cn_see_tail(cn, ring, cursors.ring[ring].tail);
+		status = note_new(c, ring, cursors.ring[ring].head, cursors.ring[ring].tail);
+		if (!status)
+			status = flush_window(c, ring, cursors.ring[ring].head, &moved);
+	}
+	if (status)
+		return status;
+	int64_t free_count = (int64_t)(cursors.ring[RING_FREE].tail - cursors.ring[RING_FREE].head);
+
+	atomic_store_explicit(&cn->free_hint, free_count > 0 ? (uint64_t)free_count : 0,
+			      memory_order_relaxed);
+	atomic_store_explicit(&cn->refreshed_ns, started_ns, memory_order_relaxed);
+	if (cursors.flush_generation != cn->flush_generation) {
+		cn->flush_generation = cursors.flush_generation;
+		moved = 1;
+	}
+	if (!moved)
+		return 0;
+	struct registry_news news = {
+	    .flushed = {cn->flushed[RING_SMALL], cn->flushed[RING_MAIN]},
+	    .flush_generation = cn->flush_generation,
+	    .polled_us = started_ns / 1000,
+	    .worker_count = cn->worker_count,
+	};
+
+	return registry_publish(cn->pool, c->worker, &cn->member, &news);
+}
+
+int cache_poll(struct cache *c)
+{
+	if (atomic_flag_test_and_set_explicit(&c->cn->polling, memory_order_acquire))
+		return 0;
+	c->count.polls++;
+	int status = poll_once(c);
+
+	atomic_flag_clear_explicit(&c->cn->polling, memory_order_release);
+	return status;
+}
+
+int cache_poll_if_due(struct cache *c)
+{
+	const struct cn *cn = c->cn;
+
+	if (!cn->poll_every_op) {
+		uint64_t refreshed = atomic_load_explicit(&cn->refreshed_ns, memory_order_relaxed);
+
+		if (likely(clock_now_ns(c->worker->clock) - refreshed <
+			   UINT64_C(1000) * cn->poll_interval_us))
+			return 0;
+	}
+	return cache_poll(c);
+}

@@ -1,0 +1,249 @@
+/*
+ * regroup.c: moving objects between groups.
+ *
+ * The argument.  The chunk is ours (evicting), but its objects are still read, updated and
+ * deleted by everyone through their slots.
+ *  - An object is believed only when generation, SN, key and checksum fit: it may be the remains
+ *    of a Set that never landed.
+ *  - The copy is WRITTEN first and the slot is CASed after it in the same batch, from the exact
+ *    word the TWIM yields.  An update or Delete that came first makes the CAS fail and the copy
+ *    is a dead member; one that comes later sees our word.  An address is written once per
+ *    generation, so the exact word cannot have come back meanwhile.
+ *  - Freeing the chunk is one CAS to the next generation.  From then on the cold members' slots
+ *    are stale: that CAS evicts them all.
+ *  - A kept member may be moved after its chunk was freed, if its copy was READ before: until
+ *    the CAS its slot is stale, so a Get misses or still reads the old bytes, and a Set has to
+ *    CAS the slot away before it inserts, which makes our CAS fail.  Nothing older comes back.
+ * Crash: before the free, the chunk is evicting(us); some members have moved already.  After it,
+ * the chunk is reserved(us).  Members not moved are evicted.
+ */
+#include "cache/regroup.h"
+
+#include <string.h>
+
+#include "pool/object.h"
+
+int regroup_free(struct cache *c, struct regroup_source *s, enum fab_purpose purpose)
+{
+	struct cn *cn = c->cn;
+	const struct pool *pool = cn->pool;
+	uint32_t next = pool_rule(pool, RULE_FREE_RAISES_GENERATION)
+			    ? generation_next(s->claimed.generation)
+			    : s->claimed.generation;
+	uint64_t word = chunk_pack_reserved(cn->member.cn, next);
+	struct fab_op cas = fab_cas(purpose, plan_chunk_word_address(&pool->plan, s->claimed.chunk),
+				    s->claimed.word, word);
+
+	if (s->freed)
+		return 0;
+	int status = flow_run(c->worker, &cas, 1);
+
+	if (status || !fab_cas_won(&cas))
+		return status;
+	s->freed = 1;
+	cn_note(cn, s->claimed.chunk, word, NULL, 0);
+	return lane_give(c->lane, c->worker, (struct lane_chunk){s->claimed.chunk, next});
+}
+
+/* READ every kept member into scratch->read, one batch.  Members that are not kept are skipped. */
+static MAY_WAIT int read_kept(struct cache *c, struct regroup_scratch *scratch,
+			      const struct regroup_source *s, enum fab_purpose purpose)
+{
+	uint32_t at = 0, n = 0;
+
+	for (uint32_t sn = 0; sn < s->claimed.object_count; sn++) {
+		const struct twim_member *m = &s->members[sn];
+
+		if (!s->keep[sn] || m->units == 0)
+			continue;
+		scratch->offset[sn] = at;
+		scratch->ops[n++] =
+		    fab_read(purpose, m->address, scratch->read + at, m->units * LAYOUT_UNIT_BYTES);
+		at += m->units * LAYOUT_UNIT_BYTES;
+	}
+	return n ? flow_run(c->worker, scratch->ops, n) : 0;
+}
+
+/* Is the member READ the object its TWIM entry promised? */
+static int member_valid(const struct cache *c, const struct regroup_scratch *scratch,
+			const struct regroup_source *s, uint32_t sn)
+{
+	const struct plan *p = &c->cn->pool->plan;
+	const struct twim_member *m = &s->members[sn];
+	const uint8_t *object = scratch->read + scratch->offset[sn];
+	const struct layout_object *h = object_header(object);
+
+	if (!pool_rule(c->cn->pool, RULE_REGROUP_VERIFIES))
+		return 1;
+	if (object_check(object, (uint64_t)m->units * LAYOUT_UNIT_BYTES, 1) != OBJECT_VALID ||
+	    object_units(object) != m->units || h->generation != s->claimed.generation ||
+	    h->sn != sn)
+		return 0;
+	struct index_home home = index_locate(p, object_key(object), h->key_bytes);
+	uint64_t slot = m->slot - index_slot_number(&home, 0);
+
+	return home.fingerprint == m->fingerprint && slot < LAYOUT_NEIGHBOURHOOD;
+}
+
+/* The lane's group for the target, with room for `units`; NULL if no chunk is at hand. */
+static MAY_WAIT int room_for(struct cache *c, uint32_t target, uint32_t units,
+			     struct open_group **out)
+{
+	const struct plan *p = &c->cn->pool->plan;
+	struct lane *lane = c->lane;
+	int status = 0;
+
+	*out = NULL;
+	if (lane->filling[target] && !open_group_fits(p, lane->filling[target], units)) {
+		status = lane_close(lane, c->worker, target, c->twim);
+		c->count.groups_sealed++;
+	}
+	if (!status && !lane->filling[target] && lane->reserve_count > 0)
+		status = lane_open(lane, c->worker, target);
+	if (!status && lane->filling[target] && open_group_fits(p, lane->filling[target], units))
+		*out = lane->filling[target];
+	return status == FORGE_E_AGAIN ? 0 : status;
+}
+
+/* Take places for valid members from *next on, as many as fit the group; returns how many. */
+static uint32_t pack(struct cache *c, struct regroup_scratch *scratch,
+		     const struct regroup_source *s, struct open_group *g, uint32_t *next)
+{
+	const struct plan *p = &c->cn->pool->plan;
+	uint32_t n = 0, at = 0;
+
+	for (; *next < s->claimed.object_count; (*next)++) {
+		uint32_t sn = *next;
+		uint32_t units = s->members[sn].units;
+		uint32_t bytes = units * LAYOUT_UNIT_BYTES;
+
+		if (!s->keep[sn] || units == 0 || !member_valid(c, scratch, s, sn))
+			continue;
+		if (!open_group_fits(p, g, units))
+			break;
+		struct lane_place place = open_group_take(p, g, units);
+
+		memcpy(scratch->copy + at, scratch->read + scratch->offset[sn], bytes);
+		object_rebind(scratch->copy + at, (struct object_place){g->generation, place.sn});
+		scratch->places[n] = place;
+		scratch->moved[n++] = sn;
+		at += bytes;
+	}
+	return n;
+}
+
+/* WRITE the packed copies in one verb and CAS their slots, in one batch. */
+static MAY_WAIT int land(struct cache *c, struct regroup_scratch *scratch,
+			 const struct regroup_source *s, uint32_t n, enum fab_purpose purpose)
+{
+	const struct pool *pool = c->cn->pool;
+	const struct plan *p = &pool->plan;
+	uint32_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct twim_member *m = &s->members[scratch->moved[i]];
+		struct index_target target = {
+		    .fingerprint = m->fingerprint,
+		    .units = m->units,
+		    .generation = scratch->places[i].group->generation,
+		    .version = m->version + 1,
+		    .address = scratch->places[i].address,
+		};
+
+		scratch->ops[i + 1] = fab_cas(purpose, plan_slot_address(p, m->slot), m->word,
+					      index_word(p, &target));
+		bytes += m->units * LAYOUT_UNIT_BYTES;
+	}
+	struct fab_op write = fab_write(purpose, scratch->places[0].address, scratch->copy, bytes);
+
+	if (pool_rule(pool, RULE_REGROUP_WRITES_FIRST)) {
+		scratch->ops[0] = write;
+	} else {
+		memmove(scratch->ops, scratch->ops + 1, n * sizeof(write));
+		scratch->ops[n] = write;
+	}
+	int status = flow_run(c->worker, scratch->ops, n + 1);
+
+	if (!pool_rule(pool, RULE_REGROUP_WRITES_FIRST))
+		memmove(scratch->ops + 1, scratch->ops, n * sizeof(write));
+	return status;
+}
+
+/* Book what landed: TWIM entries of the new group, group words, counters. */
+static MAY_WAIT int book(struct cache *c, struct regroup_scratch *scratch,
+			 const struct regroup_source *s, uint32_t n, enum fab_purpose purpose)
+{
+	const struct plan *p = &c->cn->pool->plan;
+	uint64_t words[LAYOUT_GROUP_OBJECTS_MAX];
+	uint32_t group_words = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t sn = scratch->moved[i];
+		const struct twim_member *m = &s->members[sn];
+		struct lane_place place = scratch->places[i];
+		uint32_t version = (m->version + 1) & 15u;
+
+		if (!fab_cas_won(&scratch->ops[i + 1])) {
+			c->count.objects_rescue_lost++;
+			continue;
+		}
+		c->count.objects_rescued++;
+		open_group_record(place, twim_pack(m->units, m->fingerprint, version, m->slot),
+				  s->carried[sn]);
+		if (p->slot_words == 1)
+			continue;
+		words[group_words] =
+		    group_pack(place.group->chunk, place.sn, place.group->generation, version);
+		scratch->ops[group_words] =
+		    fab_write(purpose, plan_slot_address(p, m->slot) + 8, &words[group_words], 8);
+		scratch->ops[group_words].flags |= FAB_DETACHED;
+		group_words++;
+	}
+	return group_words ? flow_run(c->worker, scratch->ops, group_words) : 0;
+}
+
+int regroup_move(struct cache *c, struct regroup_scratch *scratch, struct regroup_source *s,
+		 uint32_t target, enum fab_purpose purpose)
+{
+	uint32_t next = 0;
+	int status = read_kept(c, scratch, s, purpose);
+
+	while (!status) {
+		while (next < s->claimed.object_count &&
+		       (!s->keep[next] || s->members[next].units == 0 ||
+			!member_valid(c, scratch, s, next)))
+			next++;
+		if (next == s->claimed.object_count)
+			break;
+		struct open_group *g;
+
+		status = room_for(c, target, s->members[next].units, &g);
+		if (status)
+			break;
+		if (!g) {
+			/* No chunk at hand: this one will do, all it is kept for has been READ. */
+			if (s->freed)
+				break;
+			status = regroup_free(c, s, purpose);
+			if (!s->freed)
+				break;
+			continue;
+		}
+		uint32_t n = pack(c, scratch, s, g, &next);
+
+		if (n == 0)
+			break;
+		/* The first share of a group brings its heat; a group rarely needs two. */
+		g->heat += s->heat;
+		s->heat = 0;
+		status = land(c, scratch, s, n, purpose);
+		if (!status)
+			status = book(c, scratch, s, n, purpose);
+		for (uint32_t i = 0; i < n; i++) {
+			int landed = lane_land(c->lane, c->worker, g, c->twim);
+
+			status = status ? status : landed;
+		}
+	}
+	return status ? status : regroup_free(c, s, purpose);
+}
