@@ -35,7 +35,7 @@ int cache_init(struct cache *c, struct worker *w, struct cn *cn, struct lane *la
 	return 0;
 }
 
-void cache_free(struct cache *c)
+void cache_fini(struct cache *c)
 {
 	free(c->memory);
 	c->memory = NULL;

@@ -75,7 +75,7 @@ struct cache {
 
 /* Borrow worker, cn and lane; allocate scratch.  0 or FORGE_E_NO_MEMORY. */
 int cache_init(struct cache *, struct worker *, struct cn *, struct lane *);
-void cache_free(struct cache *);
+void cache_fini(struct cache *);
 
 struct cache_key {
 	const void *data;

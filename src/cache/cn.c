@@ -6,7 +6,7 @@
 
 #include "pool/index.h"
 
-static int cn_allocate(struct cn *cn)
+static int cn_memory_create(struct cn *cn)
 {
 	const struct plan *p = &cn->pool->plan;
 
@@ -24,7 +24,7 @@ static int cn_allocate(struct cn *cn)
 		   : FORGE_E_NO_MEMORY;
 }
 
-void cn_abandon(struct cn *cn)
+void cn_memory_destroy(struct cn *cn)
 {
 	free(cn->map);
 	free(cn->lives);
@@ -53,7 +53,7 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	    .late_groups = policy->late_groups(pool->plan.chunk_count),
 	    .polling = ATOMIC_FLAG_INIT,
 	};
-	int status = cn_allocate(cn);
+	int status = cn_memory_create(cn);
 	struct fab_op op =
 	    fab_read(FAB_CONTROL, pool->plan.cursors_offset, &cursors, sizeof(cursors));
 
@@ -62,7 +62,7 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	if (!status)
 		status = registry_join(pool, w, pid, lines, &cn->member);
 	if (status) {
-		cn_abandon(cn);
+		cn_memory_destroy(cn);
 		return status;
 	}
 	atomic_store(&cn->cns_live, 1);
@@ -82,14 +82,14 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 
 	status = registry_publish(pool, w, &cn->member, &news);
 	if (status)
-		cn_abandon(cn);
+		cn_memory_destroy(cn);
 	return status;
 }
 
 void cn_close(struct cn *cn, struct worker *w)
 {
 	registry_leave(cn->pool, w, &cn->member);
-	cn_abandon(cn);
+	cn_memory_destroy(cn);
 }
 
 uint64_t cn_memory_bytes(const struct cn *cn)

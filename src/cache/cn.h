@@ -91,7 +91,7 @@ MAY_WAIT int cn_open(struct cn *, const struct pool *, const struct policy *, st
 MAY_WAIT void cn_close(struct cn *, struct worker *);
 
 /* Free the local state only: for a compute node that is dead (tests). */
-void cn_abandon(struct cn *);
+void cn_memory_destroy(struct cn *);
 
 /* Bytes of local memory, for reports. */
 uint64_t cn_memory_bytes(const struct cn *);

@@ -38,7 +38,7 @@ int lane_init(struct lane *lane, struct cn *cn)
 	return 0;
 }
 
-void lane_free(struct lane *lane)
+void lane_fini(struct lane *lane)
 {
 	free(lane->memory);
 	lane->memory = NULL;

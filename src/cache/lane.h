@@ -53,7 +53,7 @@ struct lane {
 
 /* 0 or FORGE_E_NO_MEMORY.  Borrows cn. */
 int lane_init(struct lane *, struct cn *);
-void lane_free(struct lane *);
+void lane_fini(struct lane *);
 
 /* A place for one object: address, generation and SN are fixed by it. */
 struct lane_place {

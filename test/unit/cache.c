@@ -56,8 +56,8 @@ static void rig_open(struct rig *r, const char *policy_name, uint32_t chunks, ui
 static void rig_close(struct rig *r)
 {
 	assert_int_equal(cache_drain(&r->cache), 0);
-	cache_free(&r->cache);
-	lane_free(&r->lane);
+	cache_fini(&r->cache);
+	lane_fini(&r->lane);
 	cn_close(&r->cn, &r->worker);
 	fab_close(r->fab);
 	free(r->memory);

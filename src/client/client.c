@@ -1,0 +1,235 @@
+/* client.c: attaching a process and its threads. */
+#include "client/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fabric/shm.h"
+
+struct client {
+	struct shm_map *map;
+	struct pool pool;
+	struct cn cn;
+	struct client_options options;
+	/* Joining and leaving are a worker's business too; this one is the client's own. */
+	struct fab *fab;
+	struct worker worker;
+	_Atomic uint32_t sessions_opened;
+};
+
+struct session {
+	struct client *client;
+	struct fab *fab;
+	struct fab_counts verbs;
+	struct worker worker;
+	struct lane lane;
+	struct cache cache;
+};
+
+static int choose_policy(struct client *c, const struct policy **out, char *error_text,
+			 size_t error_bytes)
+{
+	const char *name = c->options.policy ? c->options.policy : c->pool.plan.policy;
+	const struct policy *policy = policy_find(name);
+
+	if (!policy) {
+		snprintf(error_text, error_bytes,
+			 "there is no policy \"%s\" in this build; --help lists them", name);
+		return FORGE_E_INVAL;
+	}
+	if (policy->slot_words != c->pool.plan.slot_words) {
+		snprintf(error_text, error_bytes,
+			 "policy %s needs slots of %u bytes, the pool was formatted for %s with "
+			 "slots of %u: format a pool with --policy %s",
+			 name, 8 * policy->slot_words, c->pool.plan.policy,
+			 8 * c->pool.plan.slot_words, name);
+		return FORGE_E_INVAL;
+	}
+	*out = policy;
+	return 0;
+}
+
+static int client_attach(struct client *c, char *error_text, size_t error_bytes)
+{
+	const struct policy *policy;
+	int status = shm_open_connection(c->map, &c->fab);
+
+	if (status) {
+		snprintf(error_text, error_bytes, "connecting: %s", status_sentence(status));
+		return status;
+	}
+	worker_init(&c->worker, c->fab, clock_monotonic(), c->options.seed);
+	status = pool_open(&c->worker, &c->pool, error_text, error_bytes);
+	if (!status)
+		status = choose_policy(c, &policy, error_text, error_bytes);
+	if (status)
+		return status;
+	struct cn_options options = {
+	    .worker_count = c->options.session_count,
+	    .poll_interval_us = c->options.poll_interval_us,
+	};
+	struct layout_registry *lines = calloc(c->pool.plan.cn_max, sizeof(*lines));
+
+	status = lines ? cn_open(&c->cn, &c->pool, policy, &c->worker, &options, (uint32_t)getpid(),
+				 lines)
+		       : FORGE_E_NO_MEMORY;
+	free(lines);
+	if (status == FORGE_E_FULL_REGISTRY)
+		snprintf(error_text, error_bytes,
+			 "all %u compute-node ids of the pool are taken: close a client, or format "
+			 "the pool with a larger --cn-max",
+			 c->pool.plan.cn_max);
+	else if (status)
+		snprintf(error_text, error_bytes, "joining the pool: %s", status_sentence(status));
+	return status;
+}
+
+static void client_destroy(struct client *c)
+{
+	fab_close(c->fab);
+	shm_map_close(c->map);
+	free(c);
+}
+
+int client_open(const char *pool_name, const struct client_options *options, struct client **out,
+		char *error_text, size_t error_bytes)
+{
+	struct client *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		snprintf(error_text, error_bytes, "%s", status_sentence(FORGE_E_NO_MEMORY));
+		return FORGE_E_NO_MEMORY;
+	}
+	c->options = *options;
+	int status = shm_map_open(pool_name, 0, error_text, error_bytes, &c->map);
+
+	if (!status)
+		status = client_attach(c, error_text, error_bytes);
+	if (status) {
+		client_destroy(c);
+		return status;
+	}
+	*out = c;
+	return 0;
+}
+
+void client_close(struct client *c)
+{
+	if (!c)
+		return;
+	cn_close(&c->cn, &c->worker);
+	client_destroy(c);
+}
+
+const struct pool *client_pool(const struct client *c)
+{
+	return &c->pool;
+}
+
+const struct policy *client_policy(const struct client *c)
+{
+	return c->cn.policy;
+}
+
+uint32_t client_cn(const struct client *c)
+{
+	return c->cn.member.cn;
+}
+
+uint64_t client_memory_bytes(const struct client *c)
+{
+	return cn_memory_bytes(&c->cn);
+}
+
+static int session_attach(struct session *s)
+{
+	struct client *c = s->client;
+	int status = shm_open_connection(c->map, &s->fab);
+
+	if (!status && c->options.count_verbs)
+		status = count_open(s->fab, &s->verbs, &s->fab);
+	if (status)
+		return status;
+	uint32_t index = atomic_fetch_add(&c->sessions_opened, 1);
+
+	worker_init(&s->worker, s->fab, clock_monotonic(), c->options.seed + index);
+	s->worker.index = index;
+	status = lane_init(&s->lane, &c->cn);
+	if (status)
+		return status;
+	status = cache_init(&s->cache, &s->worker, &c->cn, &s->lane);
+	if (status)
+		lane_fini(&s->lane);
+	return status;
+}
+
+int session_open(struct client *c, struct session **out, char *error_text, size_t error_bytes)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		snprintf(error_text, error_bytes, "%s", status_sentence(FORGE_E_NO_MEMORY));
+		return FORGE_E_NO_MEMORY;
+	}
+	s->client = c;
+	int status = session_attach(s);
+
+	if (status) {
+		snprintf(error_text, error_bytes, "opening a session: %s", status_sentence(status));
+		fab_close(s->fab);
+		free(s);
+		return status;
+	}
+	*out = s;
+	return 0;
+}
+
+void session_close(struct session *s)
+{
+	if (!s)
+		return;
+	cache_drain(&s->cache);
+	cache_fini(&s->cache);
+	lane_fini(&s->lane);
+	fab_close(s->fab);
+	free(s);
+}
+
+int session_get(struct session *s, struct cache_key key, struct cache_value *out)
+{
+	return cache_get(&s->cache, key, out);
+}
+
+int session_set(struct session *s, struct cache_key key, const struct cache_item *item)
+{
+	return cache_set(&s->cache, key, item);
+}
+
+int session_delete(struct session *s, struct cache_key key)
+{
+	return cache_delete(&s->cache, key);
+}
+
+const struct cache_counters *session_counters(const struct session *s)
+{
+	return &s->cache.count;
+}
+
+const struct fab_counts *session_verbs(const struct session *s)
+{
+	return &s->verbs;
+}
+
+struct worker *session_worker(struct session *s)
+{
+	return &s->worker;
+}
+
+void cache_counters_merge(struct cache_counters *into, const struct cache_counters *from)
+{
+#define COUNTER(name, sentence) into->name += from->name;
+	CACHE_COUNTERS(COUNTER)
+#undef COUNTER
+}

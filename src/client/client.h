@@ -1,0 +1,72 @@
+/*
+ * client.h: a process's attachment to a pool, and one session per thread on it.
+ *
+ * This is what programs use: it opens the pool's name, joins the registry, and gives each thread
+ * a connection, a lane and scratch.  A client is shared by its sessions; a session belongs to
+ * one thread.  Close every session before its client.
+ *
+ * A pool's name: `shm:/name` (POSIX shared memory), or a path to a file that can be mapped
+ * (`file:/path`, `/path`, `./path`).
+ */
+#ifndef FORGE_CLIENT_CLIENT_H
+#define FORGE_CLIENT_CLIENT_H
+
+#include <stddef.h>
+
+#include "cache/cache.h"
+#include "fabric/count.h"
+
+struct client;
+struct session;
+
+struct client_options {
+	const char *policy;	   /* NULL: the pool's own */
+	uint32_t session_count;	   /* sessions that will exist at once; 0 means 1 */
+	uint32_t poll_interval_us; /* 0: the default */
+	uint8_t count_verbs;	   /* keep session_verbs(); costs a few ns per verb */
+	uint64_t seed;
+};
+
+/*
+ * Attach to a pool.  error_text names what is wrong and the remedy.
+ * 0; what pool_open() says; FORGE_E_POOL_ABSENT; FORGE_E_FULL_REGISTRY; FORGE_E_INVAL for a
+ * policy that does not exist or whose slots are not the pool's; FORGE_E_NO_MEMORY; FORGE_E_SYSTEM.
+ */
+int client_open(const char *pool_name, const struct client_options *, struct client **out,
+		char *error_text, size_t error_bytes);
+
+/* Leave the pool.  All sessions are closed. */
+void client_close(struct client *);
+
+/* The pool attached to; valid until close.  Any thread. */
+const struct pool *client_pool(const struct client *);
+const struct policy *client_policy(const struct client *);
+
+/* This compute node's id, for reports. */
+uint32_t client_cn(const struct client *);
+
+/* Local memory of map, OFM and the like (without sessions), in bytes. */
+uint64_t client_memory_bytes(const struct client *);
+
+/* A session for the calling thread.  0 or as client_open(). */
+int session_open(struct client *, struct session **out, char *error_text, size_t error_bytes);
+
+/* Seal what is open, give chunks back, close the connection. */
+void session_close(struct session *);
+
+/* The flows; see cache.h for results.  A value is valid until the session's next call. */
+int session_get(struct session *, struct cache_key key, struct cache_value *out);
+int session_set(struct session *, struct cache_key key, const struct cache_item *);
+int session_delete(struct session *, struct cache_key key);
+
+/* What this session did and which verbs it cost (zeroes unless count_verbs).  Borrowed. */
+const struct cache_counters *session_counters(const struct session *);
+const struct fab_counts *session_verbs(const struct session *);
+
+/* The worker behind a session, for tools that run verbs of their own (stat, check). */
+struct worker *session_worker(struct session *);
+
+/* Add up counters; into may be zeroed. */
+void cache_counters_merge(struct cache_counters *into, const struct cache_counters *from);
+
+#endif
