@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "base/compiler.h"
 #include "base/status.h"
 
 /* A one-hit id is LOAD_ONE_HIT_FIRST + index * 2^40 + number. */
@@ -80,16 +81,17 @@ static uint64_t rank_draw(struct workload *w)
 			     : zipf_exact_rank(&w->exact, &w->prng);
 }
 
-/* Ranks count back from the newest key, over all keys there are by now. */
+/* Ranks count back from the newest key, over the window or all keys there are by now. */
 static uint64_t latest_draw(struct workload *w)
 {
-	uint64_t n = keys_now(w);
+	uint64_t newest = keys_now(w) - 1;
+	uint64_t n = min_u64(newest + 1, w->spec->latest_window);
 
 	if (w->spec->gray)
 		zipf_gray_resize(&w->gray, n);
 	else if (w->exact.n != n)
 		zipf_exact_init(&w->exact, n, w->spec->theta);
-	return n - 1 - rank_draw(w);
+	return newest - rank_draw(w);
 }
 
 /* This operation's position in the logical stream: the places take turns. */

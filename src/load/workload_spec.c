@@ -45,6 +45,7 @@ enum option_type {
 	OPTION_COUNT, /* u64 with k, M, G */
 	OPTION_U32,
 	OPTION_REAL,
+	OPTION_BOOL,  /* 0 or 1 */
 	OPTION_SHARE, /* of operations: index into the parser's shares */
 	OPTION_SIZES,
 };
@@ -67,6 +68,9 @@ struct option {
 static const struct option options[] = {
     {"keys", OPTION_COUNT, FIELD(key_count), 1, 0x1.0p53, "keys that exist at the start (1M)"},
     {"theta", OPTION_REAL, FIELD(theta), 0, THETA_MAX, "skew of zipf and latest (0.99)"},
+    {"exact", OPTION_BOOL, FIELD(exact), 0, 1, "1: ycsb families with the exact sampler (0)"},
+    {"window", OPTION_COUNT, FIELD(latest_window), 1, 0x1.0p53,
+     "latest: newest keys drawn from (all)"},
     {"get", OPTION_SHARE, LOAD_GET, 0, 1, "share of gets (what the others leave)"},
     {"set", OPTION_SHARE, LOAD_SET, 0, 1, "share of sets"},
     {"update", OPTION_SHARE, LOAD_UPDATE, 0, 1, "share of updates"},
@@ -202,6 +206,13 @@ static int option_value(struct parser *p, const struct option *o, const char *va
 		p->share_given[o->offset] = true;
 		return 0;
 	}
+	if (o->type == OPTION_BOOL) {
+		if (real != 0 && real != 1)
+			return load_error_set(p->error, FORGE_E_INVAL, "%s=%s: write 0 or 1",
+					      o->name, value);
+		*(bool *)field = real == 1;
+		return 0;
+	}
 	*(double *)field = real;
 	return 0;
 }
@@ -334,6 +345,7 @@ int workload_parse(struct workload_spec *out, const char *text, struct load_erro
 	    .hot_share = 0.1,
 	    .hot_op_share = 0.9,
 	    .shift_ops = 1000000,
+	    .latest_window = UINT64_MAX,
 	    .sizes = {.choice = SIZES_UNIFORM, .bytes_min = 256, .bytes_max = 256},
 	};
 	struct parser p = {.spec = &spec, .error = error};
@@ -361,7 +373,7 @@ int workload_parse(struct workload_spec *out, const char *text, struct load_erro
 	if (status == 0)
 		status = shares_settle(&p);
 	/* theta may have been given last, so the sampler is chosen here. */
-	spec.gray = p.family->gray && spec.theta > 0 && spec.theta < 1;
+	spec.gray = p.family->gray && !spec.exact && spec.theta > 0 && spec.theta < 1;
 	if (status == 0)
 		*out = spec;
 	else

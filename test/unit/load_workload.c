@@ -470,6 +470,8 @@ static void test_errors_name_the_culprit(void **state)
 	} cases[] = {
 	    {"", FORGE_E_INVAL, "use one of ycsb-a"},
 	    {"ycsb-g", FORGE_E_INVAL, "'ycsb-g'"},
+	    {"ycsb-a:exact=2", FORGE_E_INVAL, "exact=2"},
+	    {"ycsb-a:exact=0.5", FORGE_E_INVAL, "write 0 or 1"},
 	    {"zipf:abc", FORGE_E_INVAL, "zipf:abc"},
 	    {"zipf:-1", FORGE_E_INVAL, "zipf:-1"},
 	    {"zipf:nan", FORGE_E_INVAL, "zipf:nan"},
