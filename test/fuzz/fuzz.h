@@ -1,0 +1,20 @@
+/*
+ * fuzz.h: what a fuzz target provides, so that libFuzzer and the plain driver both can run it.
+ *
+ * A target is a program: its .c file and fuzz_driver.c, which mutates the target's own seeds a
+ * fixed number of times, for the default test suite; or the same .c file built by clang with
+ * -fsanitize=fuzzer, without the driver, to search for as long as one likes.
+ */
+#ifndef FORGE_TEST_FUZZ_H
+#define FORGE_TEST_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* libFuzzer's entry point: try one input; abort() when something is wrong.  Gives 0. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+/* Write seed number i to buf; gives its length, or 0 when there are no more. */
+size_t fuzz_seed(unsigned i, uint8_t *buf, size_t room);
+
+#endif
