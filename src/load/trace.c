@@ -121,8 +121,8 @@ static int length_check(const struct trace *t, struct load_error *error)
 	    t->path, bytes / record_bytes + 1, bytes, record_bytes, t->reader->name);
 }
 
-int trace_open(struct trace **out, const char *path, const struct trace_options *options,
-	       struct load_error *error)
+int trace_file_open(struct trace **out, const char *path, const struct trace_options *options,
+		    struct load_error *error)
 {
 	struct trace *t = calloc(1, sizeof(*t));
 	int status = FORGE_E_NO_MEMORY;
@@ -153,11 +153,11 @@ out:
 	if (status == 0)
 		*out = t;
 	else
-		trace_close(t);
+		trace_file_close(t);
 	return status;
 }
 
-void trace_close(struct trace *t)
+void trace_file_close(struct trace *t)
 {
 	if (t == NULL)
 		return;
@@ -168,7 +168,7 @@ void trace_close(struct trace *t)
 	free(t);
 }
 
-int trace_next(struct trace *t, struct trace_record *record, struct load_error *error)
+int trace_file_next(struct trace *t, struct trace_record *record, struct load_error *error)
 {
 	struct trace_record r = {.next_access = TRACE_NEXT_UNKNOWN};
 	int result;
@@ -190,7 +190,7 @@ int trace_next(struct trace *t, struct trace_record *record, struct load_error *
 	return result;
 }
 
-int trace_rewind(struct trace *t, struct load_error *error)
+int trace_file_rewind(struct trace *t, struct load_error *error)
 {
 	int status = trace_input_rewind(t->input, error);
 

@@ -50,7 +50,7 @@ enum trace_header {
 	TRACE_HEADER_NO,
 };
 
-/* All zero: everything is found out from the file.  Texts are borrowed until trace_close(). */
+/* All zero: everything is found out from the file.  Texts are borrowed until trace_file_close(). */
 struct trace_options {
 	const char *format;	 /* a name of the table above */
 	const char *sizes_path;	 /* for bare ids; NULL: no sizes */
@@ -62,19 +62,19 @@ struct trace_options {
 };
 
 /* 0; FORGE_E_SYSTEM, FORGE_E_INVAL, FORGE_E_FORMAT, FORGE_E_TRUNCATED or FORGE_E_NO_MEMORY. */
-int trace_open(struct trace **, const char *path, const struct trace_options *,
-	       struct load_error *);
+int trace_file_open(struct trace **, const char *path, const struct trace_options *,
+		    struct load_error *);
 
 #define TRACE_RECORD 1
 #define TRACE_END    0
 
 /* TRACE_RECORD with *record written, TRACE_END, or an error, which then stays. */
-int trace_next(struct trace *, struct trace_record *record, struct load_error *);
+int trace_file_next(struct trace *, struct trace_record *record, struct load_error *);
 
 /* From the first record again, also after an error. */
-int trace_rewind(struct trace *, struct load_error *);
+int trace_file_rewind(struct trace *, struct load_error *);
 
-void trace_close(struct trace *);
+void trace_file_close(struct trace *);
 
 const char *trace_format(const struct trace *);	     /* its name in the table above */
 const char *trace_compression(const struct trace *); /* "", "zstd", "xz" or "gzip" */

@@ -104,14 +104,14 @@ static int scan_run(struct scan *s, const char *path, const struct trace_options
 {
 	struct trace *t;
 	struct trace_record r;
-	int status = trace_open(&t, path, options, error);
+	int status = trace_file_open(&t, path, options, error);
 	int result;
 
 	if (status != 0)
 		return status;
 	s->has_sizes = trace_has_sizes(t);
 	s->has_ops = trace_has_ops(t);
-	while ((result = trace_next(t, &r, error)) == TRACE_RECORD) {
+	while ((result = trace_file_next(t, &r, error)) == TRACE_RECORD) {
 		result = count(s, &r);
 		if (result != 0) {
 			load_error_set(
@@ -122,7 +122,7 @@ static int scan_run(struct scan *s, const char *path, const struct trace_options
 			break;
 		}
 	}
-	trace_close(t);
+	trace_file_close(t);
 	s->footprint.distinct = s->map.count;
 	if (s->footprint.requests > 0)
 		s->footprint.hit_ratio_max =

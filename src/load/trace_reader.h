@@ -23,7 +23,7 @@ struct trace_reader {
 	int (*open)(struct trace *, struct load_error *);
 	void (*close)(struct trace *);
 	int (*rewind)(struct trace *, struct load_error *);
-	/* The record is zeroed, with next_access unknown.  As trace_next(). */
+	/* The record is zeroed, with next_access unknown.  As trace_file_next(). */
 	int (*next)(struct trace *, struct trace_record *, struct load_error *);
 };
 

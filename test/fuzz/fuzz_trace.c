@@ -66,7 +66,7 @@ static struct ending drain(struct trace *t)
 	struct trace_record r = {0};
 	struct ending e = {0};
 
-	while ((e.status = trace_next(t, &r, &error)) == TRACE_RECORD) {
+	while ((e.status = trace_file_next(t, &r, &error)) == TRACE_RECORD) {
 		uint64_t fields[] = {r.time, r.id, r.size, (uint64_t)r.next_access, r.check, r.op};
 
 		require((unsigned)r.op < LOAD_OP_KINDS, "an operation out of range");
@@ -88,7 +88,7 @@ static void read_twice(const char *path, const struct trace_options *options)
 	struct load_error error = {{0}};
 	struct ending first, second;
 	struct trace *t;
-	int status = trace_open(&t, path, options, &error);
+	int status = trace_file_open(&t, path, options, &error);
 
 	if (status != 0) {
 		require(error.text[0] != '\0', "a refusal without a sentence");
@@ -97,13 +97,13 @@ static void read_twice(const char *path, const struct trace_options *options)
 		return;
 	}
 	first = drain(t);
-	status = trace_rewind(t, &error);
+	status = trace_file_rewind(t, &error);
 	require(status == 0, "a file that cannot be read again");
 	second = drain(t);
 	require(first.records == second.records && first.digest == second.digest &&
 		    first.status == second.status,
 		"the second pass differs");
-	trace_close(t);
+	trace_file_close(t);
 	status = trace_footprint(path, options, &footprint, &error);
 	require(status == first.status, "the footprint ends otherwise");
 	require(status != 0 || footprint.requests == first.records, "the footprint differs");

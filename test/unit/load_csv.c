@@ -38,22 +38,22 @@ static void check(const char *text, const struct trace_options *options, unsigne
 	struct trace *t;
 
 	file_make(path, "t.csv", text, strlen(text));
-	if (trace_open(&t, path, options, &error) != 0)
+	if (trace_file_open(&t, path, options, &error) != 0)
 		fail_msg("%s", error.text);
 	for (unsigned round = 0; round < 2; round++) {
 		struct trace_record r;
 
 		for (unsigned i = 0; i < count; i++) {
-			if (trace_next(t, &r, &error) != TRACE_RECORD)
+			if (trace_file_next(t, &r, &error) != TRACE_RECORD)
 				fail_msg("record %u of '%s': %s", i, text, error.text);
 			if (r.time != expected[i].time || r.id != expected[i].id ||
 			    r.size != expected[i].size || r.op != expected[i].op)
 				fail_msg("record %u of '%s' differs", i, text);
 		}
-		assert_int_equal(trace_next(t, &r, &error), TRACE_END);
-		assert_int_equal(trace_rewind(t, &error), 0);
+		assert_int_equal(trace_file_next(t, &r, &error), TRACE_END);
+		assert_int_equal(trace_file_rewind(t, &error), 0);
 	}
-	trace_close(t);
+	trace_file_close(t);
 	unlink(path);
 }
 
@@ -195,11 +195,11 @@ static void check_refused(const char *text, size_t bytes, const struct trace_opt
 	int status;
 
 	file_make(path, "bad.csv", text, bytes);
-	status = trace_open(&t, path, options, &error);
+	status = trace_file_open(&t, path, options, &error);
 	if (status == 0) {
-		while ((status = trace_next(t, &r, &error)) == TRACE_RECORD)
+		while ((status = trace_file_next(t, &r, &error)) == TRACE_RECORD)
 			;
-		trace_close(t);
+		trace_file_close(t);
 	}
 	if (status != expected || strstr(error.text, names) == NULL)
 		fail_msg("'%s' gave %d '%s', not '%s'", text, status, error.text, names);
@@ -296,13 +296,13 @@ static void test_many_lines(void **state)
 	for (unsigned i = 0; i < n; i++)
 		at += (size_t)snprintf(text + at, room - at, "%u,%u,%u\n", i, i * 7, i % 1000);
 	file_make(path, "many.csv", text, at);
-	assert_int_equal(trace_open(&t, path, NULL, &error), 0);
+	assert_int_equal(trace_file_open(&t, path, NULL, &error), 0);
 	for (unsigned i = 0; i < n; i++) {
-		assert_int_equal(trace_next(t, &r, &error), TRACE_RECORD);
+		assert_int_equal(trace_file_next(t, &r, &error), TRACE_RECORD);
 		assert_true(r.time == i && r.id == i * 7 && r.size == i % 1000);
 	}
-	assert_int_equal(trace_next(t, &r, &error), TRACE_END);
-	trace_close(t);
+	assert_int_equal(trace_file_next(t, &r, &error), TRACE_END);
+	trace_file_close(t);
 	unlink(path);
 	free(text);
 }

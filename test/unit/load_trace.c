@@ -51,7 +51,7 @@ static struct trace *opened(const char *path, const struct trace_options *option
 	struct load_error error = {{0}};
 	struct trace *t = NULL;
 
-	if (trace_open(&t, path, options, &error) != 0)
+	if (trace_file_open(&t, path, options, &error) != 0)
 		fail_msg("%s", error.text);
 	return t;
 }
@@ -62,14 +62,14 @@ static void check_oracle(struct trace *t, const struct oracle *records)
 	struct trace_record r;
 
 	for (uint32_t i = 0; i < COUNT; i++) {
-		if (trace_next(t, &r, &error) != TRACE_RECORD)
+		if (trace_file_next(t, &r, &error) != TRACE_RECORD)
 			fail_msg("record %u: %s", i + 1, error.text);
 		assert_true(r.time == records[i].time && r.id == records[i].id);
 		assert_true(r.size == records[i].size && r.next_access == records[i].next);
 		assert_true(r.op == LOAD_GET && r.check == 0);
 	}
-	assert_int_equal(trace_next(t, &r, &error), TRACE_END);
-	assert_int_equal(trace_next(t, &r, &error), TRACE_END);
+	assert_int_equal(trace_file_next(t, &r, &error), TRACE_END);
+	assert_int_equal(trace_file_next(t, &r, &error), TRACE_END);
 }
 
 static void test_oracle_in_every_packing(void **state)
@@ -96,9 +96,9 @@ static void test_oracle_in_every_packing(void **state)
 		assert_string_equal(trace_compression(t), kinds[p]);
 		assert_true(trace_has_sizes(t) && !trace_has_ops(t));
 		check_oracle(t, records);
-		assert_int_equal(trace_rewind(t, &error), 0);
+		assert_int_equal(trace_file_rewind(t, &error), 0);
 		check_oracle(t, records);
-		trace_close(t);
+		trace_file_close(t);
 		unlink(path);
 	}
 }
@@ -120,7 +120,7 @@ static void test_concatenated_packings(void **state)
 		file_make(path, "two.oracleGeneral", packed, n);
 		t = opened(path, NULL);
 		check_oracle(t, records);
-		trace_close(t);
+		trace_file_close(t);
 		unlink(path);
 	}
 }
@@ -131,7 +131,7 @@ static uint64_t drain(struct trace *t, int *status, struct load_error *error)
 	struct trace_record r;
 	uint64_t n = 0;
 
-	while ((*status = trace_next(t, &r, error)) == TRACE_RECORD)
+	while ((*status = trace_file_next(t, &r, error)) == TRACE_RECORD)
 		n++;
 	return n;
 }
@@ -154,15 +154,15 @@ static void test_cut_at_every_byte(void **state)
 			int status;
 
 			file_make(path, "cut.oracleGeneral", packed, keep);
-			status = trace_open(&t, path, NULL, &error);
+			status = trace_file_open(&t, path, NULL, &error);
 			if (p == FILE_PLAIN && keep % 24 == 0) {
 				assert_int_equal(status, 0);
 				assert_true(drain(t, &status, &error) == keep / 24 && status == 0);
-				trace_close(t);
+				trace_file_close(t);
 			} else {
 				if (status == 0) {
 					assert_true(drain(t, &status, &error) <= 20);
-					trace_close(t);
+					trace_file_close(t);
 				}
 				if (status != FORGE_E_TRUNCATED || strstr(error.text, path) == NULL)
 					fail_msg("packing %u, %zu of %zu bytes: %d %s", p, keep, n,
@@ -195,9 +195,9 @@ static void test_cut_inside_a_packed_record(void **state)
 	/* The error stays, and goes with a rewind. */
 	assert_int_equal(drain(t, &status, &error), 0);
 	assert_int_equal(status, FORGE_E_TRUNCATED);
-	assert_int_equal(trace_rewind(t, &error), 0);
+	assert_int_equal(trace_file_rewind(t, &error), 0);
 	assert_int_equal(drain(t, &status, &error), 10);
-	trace_close(t);
+	trace_file_close(t);
 	unlink(path);
 }
 
@@ -217,10 +217,10 @@ static void test_damaged_packings(void **state)
 
 		packed[n / 2] ^= 0x55;
 		file_make(path, "bad.oracleGeneral", packed, n);
-		status = trace_open(&t, path, NULL, &error);
+		status = trace_file_open(&t, path, NULL, &error);
 		if (status == 0) {
 			drain(t, &status, &error);
-			trace_close(t);
+			trace_file_close(t);
 		}
 		assert_true(status == FORGE_E_FORMAT || status == FORGE_E_TRUNCATED);
 		assert_non_null(strstr(error.text, path));
@@ -245,15 +245,15 @@ static void test_garbage_behind_gzip(void **state)
 	t = opened(path, NULL);
 	assert_int_equal(drain(t, &status, &error), 4);
 	assert_int_equal(status, TRACE_END);
-	trace_close(t);
+	trace_file_close(t);
 	unlink(path);
 
 	packed[n] = 'x';
 	file_make(path, "junk.u32.gz", packed, n + 1);
-	status = trace_open(&t, path, NULL, &error);
+	status = trace_file_open(&t, path, NULL, &error);
 	if (status == 0) {
 		drain(t, &status, &error);
-		trace_close(t);
+		trace_file_close(t);
 	}
 	assert_int_equal(status, FORGE_E_FORMAT);
 	assert_non_null(strstr(error.text, "gzip"));
@@ -285,13 +285,13 @@ static void test_bare_ids(void **state)
 		file_make(path, cases[i].name, bytes, sizeof(bytes));
 		t = opened(path, NULL);
 		for (unsigned k = 0; k < cases[i].count; k++) {
-			assert_int_equal(trace_next(t, &r, &error), TRACE_RECORD);
+			assert_int_equal(trace_file_next(t, &r, &error), TRACE_RECORD);
 			assert_true(r.id == cases[i].ids[k] && r.size == 0);
 			assert_true(r.next_access == TRACE_NEXT_UNKNOWN);
 		}
-		assert_int_equal(trace_next(t, &r, &error), TRACE_END);
+		assert_int_equal(trace_file_next(t, &r, &error), TRACE_END);
 		assert_false(trace_has_sizes(t));
-		trace_close(t);
+		trace_file_close(t);
 		unlink(path);
 	}
 }
@@ -320,13 +320,13 @@ static void test_sizes_file(void **state)
 	assert_true(trace_has_sizes(t));
 	for (unsigned round = 0; round < 2; round++) {
 		for (unsigned i = 0; i < 5; i++) {
-			assert_int_equal(trace_next(t, &r, &error), TRACE_RECORD);
+			assert_int_equal(trace_file_next(t, &r, &error), TRACE_RECORD);
 			assert_true(r.id == ids[i] && r.size == sizes[i]);
 		}
-		assert_int_equal(trace_next(t, &r, &error), TRACE_END);
-		assert_int_equal(trace_rewind(t, &error), 0);
+		assert_int_equal(trace_file_next(t, &r, &error), TRACE_END);
+		assert_int_equal(trace_file_rewind(t, &error), 0);
 	}
-	trace_close(t);
+	trace_file_close(t);
 
 	/* One size too few, one and a half too few, one too many. */
 	for (unsigned i = 0; i < 3; i++) {
@@ -340,7 +340,7 @@ static void test_sizes_file(void **state)
 		assert_int_equal(status, i < 2 ? FORGE_E_TRUNCATED : FORGE_E_FORMAT);
 		assert_non_null(strstr(error.text, names[i]));
 		assert_non_null(strstr(error.text, sizes_path));
-		trace_close(t);
+		trace_file_close(t);
 	}
 	unlink(sizes_path);
 	unlink(path);
@@ -374,7 +374,7 @@ static void test_refused_at_open(void **state)
 		struct trace *t;
 
 		file_make(path, cases[i].name, cases[i].bytes, cases[i].count);
-		assert_int_equal(trace_open(&t, path, &options, &error), cases[i].status);
+		assert_int_equal(trace_file_open(&t, path, &options, &error), cases[i].status);
 		if (strstr(error.text, cases[i].names) == NULL)
 			fail_msg("'%s' does not say '%s'", error.text, cases[i].names);
 		unlink(path);
@@ -390,15 +390,15 @@ static void test_absent_and_directory(void **state)
 	struct trace *t;
 
 	(void)state;
-	assert_int_equal(trace_open(&t, "/nonexistent.u32", NULL, &error), FORGE_E_SYSTEM);
+	assert_int_equal(trace_file_open(&t, "/nonexistent.u32", NULL, &error), FORGE_E_SYSTEM);
 	assert_non_null(strstr(error.text, "/nonexistent.u32: No such file"));
-	assert_int_equal(trace_open(&t, ".", &(struct trace_options){.format = "u32"}, &error),
+	assert_int_equal(trace_file_open(&t, ".", &(struct trace_options){.format = "u32"}, &error),
 			 FORGE_E_SYSTEM);
 	assert_non_null(strstr(error.text, "directory"));
 	file_make(path, "a.u32", "\0\0\0\0", 4);
-	assert_int_equal(trace_open(&t, path, &sizes, &error), FORGE_E_SYSTEM);
+	assert_int_equal(trace_file_open(&t, path, &sizes, &error), FORGE_E_SYSTEM);
 	assert_non_null(strstr(error.text, "/nonexistent.sz"));
-	assert_int_equal(trace_open(&t, path, &sizes_csv, &error), FORGE_E_INVAL);
+	assert_int_equal(trace_file_open(&t, path, &sizes_csv, &error), FORGE_E_INVAL);
 	unlink(path);
 }
 
@@ -415,9 +415,9 @@ static void test_as_it_is(void **state)
 	(void)state;
 	file_make(path, "a.u32", bytes, sizeof(bytes));
 	t = opened(path, &options);
-	assert_int_equal(trace_next(t, &r, &error), TRACE_RECORD);
+	assert_int_equal(trace_file_next(t, &r, &error), TRACE_RECORD);
 	assert_true(r.id == 0x00088b1f);
-	trace_close(t);
+	trace_file_close(t);
 	unlink(path);
 }
 
