@@ -106,6 +106,7 @@ struct sim {
 	struct history history;
 	struct lin lin;
 	struct sim_worker *workers;
+	struct sim_worker observer;
 	struct sim_cn cns[SIM_CNS_MAX];
 	uint32_t kills_done; /* a bit per entry of config.kills */
 	struct sim_worker *current;
@@ -121,9 +122,15 @@ struct sim {
 	FILE *trace;
 };
 
-/* sched.c: a new fiber for the worker's code, or NULL; and its clock. */
-struct fiber *sim_worker_fiber(struct sim_worker *);
-uint64_t sim_worker_now_ns(const struct clock *);
+/* wait.c: a worker's fiber (the observer has none), and its state at the start of a run. */
+int sim_worker_create(struct sim *, struct sim_worker *, uint32_t index);
+void sim_worker_reset(struct sim_worker *);
+
+/* The verb that is offset behind the head of the worker's queue. */
+static inline struct sim_verb *sim_queue_at(struct sim_worker *w, uint32_t offset)
+{
+	return &w->queue[(w->queue_head + offset) % SIM_QUEUE_MAX];
+}
 
 /* sched.c: one run.  sim->status and sim->why say how it went if it was checked. */
 enum sim_end sim_run(struct sim *, const struct sim_config *, struct sim_strategy *);

@@ -192,13 +192,19 @@ static void turn_race_round(struct explore *e, uint32_t j, uint32_t i)
 
 /*
  * A kill takes the next steps of the other workers of the CN away, so their races with earlier
- * steps never show: let each of them step in the kill's place, too.
+ * steps never show: let each of them step in the kill's place, too.  One that could not step
+ * then, because it was paused, might have if somebody else had stepped first.
  */
 static void spare_the_killed(struct node *n, const struct sim *s)
 {
-	for (uint32_t i = 0; i < s->ops->worker_count; i++)
-		if (n->event.cns_died >> s->workers[i].cn & 1)
-			n->backtrack |= n->enabled & 1u << i;
+	for (uint32_t i = 0; i < s->ops->worker_count; i++) {
+		if (!(n->event.cns_died >> s->workers[i].cn & 1))
+			continue;
+		if (n->enabled >> i & 1)
+			n->backtrack |= 1u << i;
+		else if (s->workers[i].state == SIM_DEAD)
+			n->backtrack |= n->enabled;
+	}
 }
 
 /* Order the newest step among the earlier ones and act on its races. */

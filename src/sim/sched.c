@@ -3,186 +3,19 @@
  *
  * Two parties take turns on one thread: the loop in sim_run(), which executes steps, and the
  * worker's fiber, which resume() lets run until it waits again.  All scheduling state changes in
- * the loop or in the wait backend below (wait_run, wait_pause, sim_op_begin), which runs on the
- * fiber's stack.  A worker that has posted verbs executes them before its next begin, pause or
- * end takes effect, so each worker is one sequence of steps.
+ * the loop or in the wait backend (wait.c), which runs on the fiber's stack.  A worker that has
+ * posted verbs executes them before its next begin, pause or end takes effect, so each worker is
+ * one sequence of steps.
  */
 #include "sim/core.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define STACK_BYTES_DEFAULT (64u << 10)
-#define STEPS_MAX_DEFAULT   20000u
-#define TICK_NS_DEFAULT	    1000u
-#define CLOCK_START_NS	    1000000000u
+#define STEPS_MAX_DEFAULT 20000u
+#define TICK_NS_DEFAULT	  1000u
 /* Steps of others after which a pause that is not strict may end. */
 #define PAUSE_STEPS 12u
-
-uint64_t sim_worker_now_ns(const struct clock *c)
-{
-	const struct sim_worker *w =
-	    (const struct sim_worker *)((const char *)c - offsetof(struct sim_worker, clock));
-	const struct sim *s = w->sim;
-	uint64_t ticks = s->config.clock_own ? w->step_count : s->step_count;
-
-	return CLOCK_START_NS + ticks * s->config.tick_ns;
-}
-
-/* --- on the fiber's stack -------------------------------------------------------------- */
-
-static struct sim_worker *sim_worker_of(const struct worker *w)
-{
-	return w->wait_context;
-}
-
-static struct sim_verb *queue_at(struct sim_worker *w, uint32_t offset)
-{
-	return &w->queue[(w->queue_head + offset) % SIM_QUEUE_MAX];
-}
-
-static void park(struct sim_worker *w, enum sim_worker_state state)
-{
-	w->state = state;
-	fiber_yield();
-}
-
-static void enqueue(struct sim_worker *w, struct fab_op *op, bool refused)
-{
-	struct sim_verb *v = queue_at(w, w->queue_count++);
-	uint64_t random = sim_mix(sim_mix(w->sim->config.seed, w->index), w->verbs_posted++);
-
-	v->op = op;
-	v->refused = refused;
-	v->detached = op->flags & FAB_DETACHED;
-	if (v->detached) {
-		assert(op->len <= FAB_DETACHED_BYTES_MAX && op->code != FAB_READ);
-		v->copy = *op;
-		v->op = &v->copy;
-		if (op->code == FAB_WRITE && op->len) {
-			memcpy(v->data, op->buf, op->len);
-			v->copy.buf = v->data;
-		}
-		op->status = 0;
-	} else {
-		op->status = FAB_PENDING;
-	}
-	sim_verb_cut(v, w->sim->config.tear, refused ? 0 : random);
-	if (refused)
-		v->piece_count = 1;
-}
-
-/* Post a part of a batch and wait for it; 0 or the first error. */
-static int run_part(struct sim_worker *w, struct fab_op *ops, unsigned n)
-{
-	bool refused = false;
-
-	if (w->queue_count + n > SIM_QUEUE_MAX) {
-		w->wait_left = w->queue_count;
-		park(w, SIM_WAITING);
-	}
-	for (unsigned i = 0; i < n; i++) {
-		refused = refused || !sim_memory_accepts(&w->sim->memory, &ops[i]);
-		enqueue(w, &ops[i], refused);
-		if (!(ops[i].flags & FAB_DETACHED))
-			w->wait_left = w->queue_count;
-	}
-	if (w->wait_left)
-		park(w, SIM_WAITING);
-	for (unsigned i = 0; i < n; i++)
-		if (ops[i].status)
-			return ops[i].status;
-	return 0;
-}
-
-static int wait_run(struct worker *worker, struct fab_op *ops, unsigned n)
-{
-	struct sim_worker *w = sim_worker_of(worker);
-	int status = 0;
-
-	for (unsigned done = 0, part; done < n; done += part) {
-		part = (unsigned)min_u64(n - done, SIM_BATCH_OPS_MAX);
-		if (!status) {
-			status = run_part(w, ops + done, part);
-			continue;
-		}
-		for (unsigned i = done; i < done + part; i++)
-			ops[i].status = status;
-	}
-	return status;
-}
-
-static void wait_pause(struct worker *worker)
-{
-	struct sim_worker *w = sim_worker_of(worker);
-
-	w->paused_at_step = w->sim->step_count;
-	park(w, SIM_PAUSED);
-}
-
-static const struct run_wait sim_wait = {.run = wait_run, .pause = wait_pause};
-
-uint32_t sim_op_begin(struct worker *worker, enum hist_kind kind, uint64_t key, uint64_t value)
-{
-	struct sim_worker *w = sim_worker_of(worker);
-
-	w->begin = (struct hist_op){.kind = (uint8_t)kind, .key = key, .value = value};
-	park(w, SIM_BEGINNING);
-	return w->begun_index;
-}
-
-void sim_op_end(struct worker *worker, uint32_t op_index, enum hist_result result, uint64_t value)
-{
-	struct sim_worker *w = sim_worker_of(worker);
-	struct sim *s = w->sim;
-
-	if (op_index == HIST_NONE)
-		return;
-	history_return(&s->history, op_index, result, value);
-	/* A missed get constrains nothing, so nobody can tell when it ended. */
-	if (s->history.ops[op_index].kind != HIST_GET || result == HIST_OK)
-		s->event.ended |= (uint64_t)1 << (s->history.ops[op_index].key & 63);
-	if (s->trace) {
-		char text[160];
-
-		history_print_op(&s->history.ops[op_index], text, sizeof(text));
-		sim_trace_note(s, w->index, "end %s", text);
-	}
-}
-
-static void worker_main(void *arg)
-{
-	struct sim_worker *w = arg;
-
-	w->sim->ops->worker(w->sim->context, &w->worker);
-	w->state = SIM_DONE;
-}
-
-struct fiber *sim_worker_fiber(struct sim_worker *w)
-{
-	size_t stack_bytes = w->sim->ops->stack_bytes;
-
-	return fiber_create(worker_main, w, stack_bytes ? stack_bytes : STACK_BYTES_DEFAULT);
-}
-
-struct sim *sim_of(const struct worker *w)
-{
-	return sim_worker_of(w)->sim;
-}
-
-uint32_t sim_worker_cn(const struct worker *w)
-{
-	return sim_worker_of(w)->cn;
-}
-
-bool sim_worker_sees_killed(struct worker *worker, uint32_t cn)
-{
-	struct sim *s = sim_of(worker);
-
-	assert(cn < SIM_CNS_MAX);
-	s->event.cns_seen |= 1u << cn;
-	return s->cns[cn].killed;
-}
 
 /* --- in the loop ------------------------------------------------------------------------ */
 
@@ -219,7 +52,7 @@ static void announce_all(struct sim *s, const struct sim_worker *by, uint32_t cn
 /* Execute one piece of the verb at the head; true if that finished the verb. */
 static bool execute_piece(struct sim *s, struct sim_worker *w)
 {
-	struct sim_verb *v = queue_at(w, 0);
+	struct sim_verb *v = sim_queue_at(w, 0);
 	struct sim_effect e;
 
 	sim_verb_step(&s->memory, v, &e);
@@ -242,7 +75,7 @@ static bool execute_piece(struct sim *s, struct sim_worker *w)
 
 static void finish_verb(struct sim_worker *w)
 {
-	struct sim_verb *v = queue_at(w, 0);
+	struct sim_verb *v = sim_queue_at(w, 0);
 
 	v->op->status = v->refused ? FORGE_E_BOUNDS : 0;
 	w->queue_head = (w->queue_head + 1) % SIM_QUEUE_MAX;
@@ -305,7 +138,7 @@ static void land_verb(struct sim *s, struct sim_worker *w)
 /* Is a WRITE next that is longer than a word, and has not begun? */
 static bool is_writing(struct sim_worker *w)
 {
-	const struct sim_verb *v = queue_at(w, 0);
+	const struct sim_verb *v = sim_queue_at(w, 0);
 
 	return w->queue_count && !v->refused && v->op->code == FAB_WRITE &&
 	       sim_op_word_count(v->op) > 1 && v->piece_index == 0;
@@ -315,7 +148,7 @@ static bool is_writing(struct sim_worker *w)
 static void land_part(struct sim *s, struct sim_worker *w, uint8_t piece_count, uint64_t cut,
 		      uint32_t pieces)
 {
-	struct sim_verb *v = queue_at(w, 0);
+	struct sim_verb *v = sim_queue_at(w, 0);
 
 	if (!is_writing(w))
 		return;
@@ -373,7 +206,8 @@ static void kill_cn(struct sim *s, uint32_t kill_index)
 			sim_trace_note(s, i, "killed with its CN %u", k->cn);
 		writing = writing || is_writing(w);
 		land(s, w, k->landing);
-		w->state = SIM_DEAD;
+		if (w->state != SIM_DONE)
+			w->state = SIM_DEAD;
 		w->queue_count = 0;
 	}
 	s->killed_writing_count += writing;
@@ -479,21 +313,6 @@ static void step(struct sim *s, struct sim_worker *w, bool forced)
 		announce_all(s, w, 1u << w->cn);
 }
 
-static void reset_worker(struct sim *s, struct sim_worker *w)
-{
-	worker_init(&w->worker, (struct fab *)&s->fab, &w->clock,
-		    sim_mix(s->config.seed, w->index + 1));
-	w->worker.wait = &sim_wait;
-	w->worker.wait_context = w;
-	w->worker.index = w->index;
-	w->queue_head = w->queue_count = w->wait_left = 0;
-	w->verbs_posted = w->step_count = 0;
-	w->watched.count = 0;
-	w->watch_hit = false;
-	w->forced_count = 0;
-	fiber_reset(w->fiber, worker_main, w);
-}
-
 static void reset(struct sim *s, const struct sim_config *config)
 {
 	s->config = *config;
@@ -513,7 +332,8 @@ static void reset(struct sim *s, const struct sim_config *config)
 	s->why[0] = '\0';
 	s->event = (struct sim_event){0};
 	for (uint32_t i = 0; i < s->ops->worker_count; i++)
-		reset_worker(s, &s->workers[i]);
+		sim_worker_reset(&s->workers[i]);
+	sim_worker_reset(&s->observer);
 	if (s->ops->reset)
 		s->ops->reset(s->context, s);
 	for (uint32_t i = 0; i < s->ops->worker_count; i++)

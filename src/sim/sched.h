@@ -49,8 +49,9 @@ struct sim_world_ops {
 	size_t stack_bytes; /* of a worker; 0: the default */
 	uint32_t history_ops_max;
 
-	/* Fill the initial image of the memory; called once.  0 or FORGE_E_... */
-	int (*setup)(void *context, uint8_t *memory);
+	/* Fill the initial image of the memory, directly or by verbs; called once.  0 or
+	 * FORGE_E_... */
+	int (*setup)(void *context, uint8_t *memory, struct worker *observer);
 	/* Before each run: local state as at the start.  Must not touch the memory.  May be NULL.
 	 */
 	void (*reset)(void *context, struct sim *);
@@ -59,8 +60,9 @@ struct sim_world_ops {
 	/* A CN has been killed; called between two steps.  May be NULL. */
 	void (*killed)(void *context, uint32_t cn);
 	/*
-	 * After each run: is all well?  0, or FORGE_E_... with the reason in why.  May append
-	 * operations to the history; it is checked afterwards.  May be NULL.
+	 * After each run: is all well?  0, or FORGE_E_... with the reason in why.  May run flows
+	 * on sim_observer(), such as a recovery or last Gets, and record them as operations; the
+	 * history is checked afterwards.  May be NULL.
 	 */
 	int (*check)(void *context, struct sim *, char *why, size_t why_bytes);
 	/* A readable name of an address, for traces.  May be NULL. */
@@ -122,6 +124,12 @@ bool sim_cn_is_killed(const struct sim *, uint32_t cn);
 uint64_t sim_hash(const struct sim *);
 uint32_t sim_step_count(const struct sim *);
 uint32_t sim_cn_verb_count(const struct sim *, uint32_t cn);
+
+/*
+ * A worker of no CN, for setup and check: its verbs are executed at once, on the caller's stack,
+ * and are no steps.  Its index is the number of workers.
+ */
+struct worker *sim_observer(struct sim *);
 
 /* For workers. */
 struct sim *sim_of(const struct worker *);

@@ -47,18 +47,10 @@ static int create_workers(struct sim *s)
 	s->workers = calloc(s->ops->worker_count, sizeof(*s->workers));
 	if (!s->workers)
 		return FORGE_E_NO_MEMORY;
-	for (uint32_t i = 0; i < s->ops->worker_count; i++) {
-		struct sim_worker *w = &s->workers[i];
-
-		w->sim = s;
-		w->index = i;
-		w->cn = s->ops->worker_cn[i];
-		w->clock.now_ns = sim_worker_now_ns;
-		w->fiber = sim_worker_fiber(w);
-		if (!w->fiber)
+	for (uint32_t i = 0; i < s->ops->worker_count; i++)
+		if (sim_worker_create(s, &s->workers[i], i))
 			return FORGE_E_NO_MEMORY;
-	}
-	return 0;
+	return sim_worker_create(s, &s->observer, s->ops->worker_count);
 }
 
 static int fill(struct sim *s)
@@ -72,7 +64,7 @@ static int fill(struct sim *s)
 	if (!rc)
 		rc = create_workers(s);
 	if (!rc && s->ops->setup)
-		rc = s->ops->setup(s->context, s->memory.bytes);
+		rc = s->ops->setup(s->context, s->memory.bytes, sim_observer(s));
 	if (!rc)
 		sim_memory_keep_image(&s->memory);
 	return rc;

@@ -8,8 +8,12 @@ void sim_trace_note(const struct sim *s, uint32_t worker_index, const char *form
 {
 	va_list args;
 
-	fprintf(s->trace, "%5" PRIu32 " cn%u w%" PRIu32 "  ", s->step_count,
-		s->ops->worker_cn[worker_index], worker_index);
+	fprintf(s->trace, "%5" PRIu32, s->step_count);
+	if (worker_index == s->ops->worker_count)
+		fprintf(s->trace, " observer  ");
+	else
+		fprintf(s->trace, " cn%u w%" PRIu32 "  ", s->ops->worker_cn[worker_index],
+			worker_index);
 	va_start(args, format);
 	vfprintf(s->trace, format, args);
 	va_end(args);

@@ -296,10 +296,23 @@ static void three_words_worker(void *context, struct worker *w)
 	flow_run(w, ops, 2);
 }
 
+/* The initial image, made by verbs, is there in each run. */
+static int set_word_3(void *context, uint8_t *memory, struct worker *observer)
+{
+	struct fab_op op = fab_faa(FAB_CONTROL, 24, 9);
+	int rc = flow_run(observer, &op, 1);
+
+	assert_int_equal(memory[24], 9);
+	op = fab_faa(FAB_CONTROL, 32, 9);
+	assert_int_equal(flow_run(observer, &op, 1), FORGE_E_BOUNDS);
+	return rc;
+}
+
 static int note_state(void *context, struct sim *s, char *why, size_t why_bytes)
 {
 	const uint8_t *m = sim_memory(s);
 
+	assert_int_equal(m[24], 9);
 	states_seen[(m[0] & 1) | (m[8] & 1) << 1 | (m[16] & 1) << 2] = true;
 	return 0;
 }
@@ -308,7 +321,8 @@ static void test_kill_states(void **state)
 {
 	static const struct sim_world_ops ops = {.name = "three-words",
 						 .worker_count = 1,
-						 .memory_bytes = 24,
+						 .memory_bytes = 32,
+						 .setup = set_word_3,
 						 .history_ops_max = 1,
 						 .worker = three_words_worker,
 						 .check = note_state};

@@ -163,6 +163,13 @@ static void store_worker(void *context, struct worker *w)
 	}
 }
 
+/* Whoever comes afterwards must find what the others left. */
+static int store_get_last(void *context, struct sim *s, char *why, size_t why_bytes)
+{
+	store_get(context, sim_observer(s));
+	return 0;
+}
+
 /* --- long values ---------------------------------------------------------------------------- */
 
 #define VALUE_WORDS 4
@@ -360,8 +367,8 @@ static const struct {
     {TOY("counter-cas3", 3, counter_cas, counter_is_3), NULL},
     {TOY("counter-faa", 2, counter_faa, counter_is_4), NULL},
     {TOY("apart", 2, apart, NULL), NULL},
-    {TOY("store-one", 2, store_worker, NULL), &one_slot},
-    {TOY("store-dup", 2, store_worker, NULL), &two_slots},
+    {TOY("store-one", 2, store_worker, store_get_last), &one_slot},
+    {TOY("store-dup", 2, store_worker, store_get_last), &two_slots},
     {TOY("value-plain", 2, value_worker, NULL), &plain},
     {TOY("value-checked", 2, value_worker, NULL), &checked},
     {TOY("pair-plain", 2, pair_plain, pair_is_equal), NULL},
