@@ -10,10 +10,11 @@
 struct random {
 	struct sim_strategy strategy; /* must be first */
 	struct prng prng;
-	enum { EVEN, BURSTS, PRIORITIES, MANNERS } manner;
+	enum { EVEN, BURSTS, PRIORITIES, SLEEPER, MANNERS } manner;
 	int last;
 	uint32_t priority[SIM_WORKERS_MAX];
 	uint32_t change_at_step[PRIORITY_CHANGES];
+	uint32_t sleeper, asleep_from_step, asleep_to_step;
 };
 
 static int pick_any(struct random *r, uint32_t enabled)
@@ -54,12 +55,18 @@ static int random_pick(struct sim_strategy *strategy, const struct sim *s, uint3
 				r->priority[r->last] = i;
 		r->last = pick_highest(r, enabled);
 		return r->last;
+	case SLEEPER:
+		if (s->step_count >= r->asleep_from_step && s->step_count < r->asleep_to_step &&
+		    enabled & ~(1u << r->sleeper))
+			enabled &= ~(1u << r->sleeper);
+		return pick_any(r, enabled);
 	default:
 		return pick_any(r, enabled);
 	}
 }
 
-static void random_start(struct random *r, uint64_t seed, uint32_t steps_expected)
+static void random_start(struct random *r, const struct sim *s, uint64_t seed,
+			 uint32_t steps_expected)
 {
 	prng_seed(&r->prng, seed ^ 0x5c4ed);
 	r->strategy = (struct sim_strategy){.pick = random_pick};
@@ -69,6 +76,10 @@ static void random_start(struct random *r, uint64_t seed, uint32_t steps_expecte
 		r->priority[i] = PRIORITY_CHANGES + (uint32_t)prng_below(&r->prng, 1u << 30);
 	for (uint32_t i = 0; i < PRIORITY_CHANGES; i++)
 		r->change_at_step[i] = (uint32_t)prng_below(&r->prng, steps_expected);
+	r->sleeper = (uint32_t)prng_below(&r->prng, s->ops->worker_count);
+	r->asleep_from_step = (uint32_t)prng_below(&r->prng, steps_expected);
+	r->asleep_to_step =
+	    r->asleep_from_step + (uint32_t)prng_below(&r->prng, 2 * (uint64_t)steps_expected);
 }
 
 static void plan_kills(struct random *r, const struct sim *s,
@@ -97,7 +108,7 @@ void sim_random(struct sim *s, const struct sim_random_options *options, struct 
 		struct sim_config config = options->config;
 
 		config.seed += i;
-		random_start(&r, config.seed, steps_expected);
+		random_start(&r, s, config.seed, steps_expected);
 		plan_kills(&r, s, options, &config);
 		sim_report_run(report, s, sim_run(s, &config, &r.strategy), "random");
 		if (report->status && !options->keep_going)

@@ -1,9 +1,10 @@
 /*
  * random.h: many runs of a world, each scheduled by chance from its own seed.
  *
- * Three ways to roll the dice take turns, because they find different bugs: every runnable
- * worker alike; bursts of one worker; and random priorities with a few changes (PCT, Burckhardt
- * et al. 2010), which finds a bug that needs d ordered events with known probability.
+ * Four ways to roll the dice take turns, because they find different bugs: every runnable
+ * worker alike; bursts of one worker; random priorities with a few changes (PCT, Burckhardt et
+ * al. 2010), which finds a bug that needs d ordered events with known probability; and one
+ * worker that falls asleep in the middle of something and wakes up much later.
  */
 #ifndef FORGE_SIM_RANDOM_H
 #define FORGE_SIM_RANDOM_H

@@ -55,7 +55,10 @@ struct sim_world_ops {
 	/* Before each run: local state as at the start.  Must not touch the memory.  May be NULL.
 	 */
 	void (*reset)(void *context, struct sim *);
-	/* What a worker does; w->index says which. */
+	/*
+	 * What a worker does; w->index says which.  It runs on a fiber, so it must not jump out of
+	 * it (as a test library's failed assertion does): note what is wrong, let check report it.
+	 */
 	void (*worker)(void *context, struct worker *w);
 	/* A CN has been killed; called between two steps.  May be NULL. */
 	void (*killed)(void *context, uint32_t cn);

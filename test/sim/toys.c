@@ -163,6 +163,113 @@ static void store_worker(void *context, struct worker *w)
 	}
 }
 
+/* --- the same with a rule for duplicates --------------------------------------------------- */
+
+#define RULE_SLOTS 2
+
+/* One READ of all slots; how many hold a value, and the lowest that does. */
+static int read_slots(struct worker *w, uint64_t slots[RULE_SLOTS], int *lowest)
+{
+	struct fab_op op = fab_read(FAB_INDEX, WORD(0), slots, RULE_SLOTS * 8);
+	int count = 0;
+
+	flow_run(w, &op, 1);
+	*lowest = 0;
+	for (int i = RULE_SLOTS; i-- > 0;) {
+		if (!slots[i])
+			continue;
+		count++;
+		*lowest = i;
+	}
+	return count;
+}
+
+/* Remove all but the lowest; how many were seen in a READ that showed no more than one. */
+static int read_alone(struct worker *w, uint64_t slots[RULE_SLOTS], int *lowest)
+{
+	int count;
+
+	while ((count = read_slots(w, slots, lowest)) > 1)
+		for (int i = RULE_SLOTS; i-- > *lowest + 1;)
+			if (slots[i])
+				cas_word(w, i, slots[i], 0);
+	return count;
+}
+
+/* Insert, then look again: the lowest stays and removes the others, anyone else removes itself. */
+static bool rule_insert(struct worker *w, uint64_t value)
+{
+	int mine = (int)w->index % RULE_SLOTS, lowest;
+	uint64_t slots[RULE_SLOTS];
+
+	if (!cas_word(w, mine, 0, value))
+		return false;
+	while (read_slots(w, slots, &lowest) > 1 && slots[mine] == value) {
+		if (lowest != mine) {
+			cas_word(w, mine, value, 0);
+			return false;
+		}
+		for (int i = RULE_SLOTS; i-- > mine + 1;)
+			if (slots[i])
+				cas_word(w, i, slots[i], 0);
+	}
+	return true;
+}
+
+static void rule_set(struct worker *w, uint64_t value)
+{
+	uint32_t op = sim_op_begin(w, HIST_SET, 1, value);
+	uint64_t slots[RULE_SLOTS];
+	bool done = false;
+	int lowest;
+
+	while (!done) {
+		if (read_alone(w, slots, &lowest))
+			done = cas_word(w, lowest, slots[lowest], value);
+		else
+			done = rule_insert(w, value);
+	}
+	sim_op_end(w, op, HIST_OK, 0);
+}
+
+static void rule_get(struct worker *w)
+{
+	uint32_t op = sim_op_begin(w, HIST_GET, 1, 0);
+	uint64_t slots[RULE_SLOTS];
+	int lowest, count = read_alone(w, slots, &lowest);
+
+	sim_op_end(w, op, count ? HIST_OK : HIST_MISS, slots[lowest]);
+}
+
+static void rule_delete(struct worker *w)
+{
+	uint32_t op = sim_op_begin(w, HIST_DELETE, 1, 0);
+	uint64_t slots[RULE_SLOTS];
+	bool found = false;
+	int lowest;
+
+	while (read_slots(w, slots, &lowest))
+		for (int i = RULE_SLOTS; i-- > 0;)
+			if (slots[i])
+				found |= cas_word(w, i, slots[i], 0);
+	sim_op_end(w, op, found ? HIST_OK : HIST_MISS, 0);
+}
+
+static void rule_worker(void *context, struct worker *w)
+{
+	rule_set(w, 101 + w->index);
+	if (w->index == 0) {
+		rule_delete(w);
+		rule_get(w);
+	}
+}
+
+static int rule_get_last(void *context, struct sim *s, char *why, size_t why_bytes)
+{
+	rule_get(sim_observer(s));
+	return 0;
+}
+
 /* Whoever comes afterwards must find what the others left. */
 static int store_get_last(void *context, struct sim *s, char *why, size_t why_bytes)
 {
@@ -369,6 +476,8 @@ static const struct {
     {TOY("apart", 2, apart, NULL), NULL},
     {TOY("store-one", 2, store_worker, store_get_last), &one_slot},
     {TOY("store-dup", 2, store_worker, store_get_last), &two_slots},
+    {TOY("store-rule", 2, rule_worker, rule_get_last), NULL},
+    {TOY("store-rule3", 3, rule_worker, rule_get_last), NULL},
     {TOY("value-plain", 2, value_worker, NULL), &plain},
     {TOY("value-checked", 2, value_worker, NULL), &checked},
     {TOY("pair-plain", 2, pair_plain, pair_is_equal), NULL},

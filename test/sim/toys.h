@@ -17,6 +17,8 @@
  * apart           2 CNs, 3 FAAs each, on words of their own: nothing to explore
  * store-one       a key in one slot, set, got and deleted by CAS: right
  * store-dup       the same in two slots, each CN preferring its own: an old value comes back
+ * store-rule      two slots, but after its insert a Set looks again: the lowest slot stays: right
+ * store-rule3     the same with 3 CNs
  * value-plain     a value of four words, one WRITE against one READ: torn unless verbs are whole
  * value-checked   the same with its checksum verified by the reader, who else misses: right
  * pair-plain      two words that must be equal, written one after the other: not if killed
