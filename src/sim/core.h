@@ -113,6 +113,8 @@ struct sim {
 	struct sim_event event; /* of the step being executed */
 	uint8_t *choices;
 	uint32_t choice_capacity;
+	uint64_t start_ns;    /* of the clock, behind all that setup did */
+	uint64_t reset_steps; /* of the observer, in the world's reset: before everybody's */
 	uint32_t step_count;
 	uint32_t forced_count, killed_count;
 	uint32_t killed_writing_count; /* of those, with a WRITE next that can land in part */
@@ -131,6 +133,10 @@ static inline struct sim_verb *sim_queue_at(struct sim_worker *w, uint32_t offse
 {
 	return &w->queue[(w->queue_head + offset) % SIM_QUEUE_MAX];
 }
+
+/* Where the clock starts: not at 0, which may mean "never". */
+#define SIM_CLOCK_START_NS  1000000000u
+#define SIM_TICK_NS_DEFAULT 1000u
 
 /* sched.c: one run.  sim->status and sim->why say how it went if it was checked. */
 enum sim_end sim_run(struct sim *, const struct sim_config *, struct sim_strategy *);

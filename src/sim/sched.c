@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define STEPS_MAX_DEFAULT 20000u
-#define TICK_NS_DEFAULT	  1000u
 /* Steps of others after which a pause that is not strict may end. */
 #define PAUSE_STEPS 12u
 
@@ -317,7 +316,7 @@ static void reset(struct sim *s, const struct sim_config *config)
 {
 	s->config = *config;
 	if (!s->config.tick_ns)
-		s->config.tick_ns = TICK_NS_DEFAULT;
+		s->config.tick_ns = SIM_TICK_NS_DEFAULT;
 	if (!s->config.steps_max)
 		s->config.steps_max = STEPS_MAX_DEFAULT;
 	assert(s->config.kill_count <= SIM_KILLS_MAX);
@@ -336,6 +335,7 @@ static void reset(struct sim *s, const struct sim_config *config)
 	sim_worker_reset(&s->observer);
 	if (s->ops->reset)
 		s->ops->reset(s->context, s);
+	s->reset_steps = s->observer.step_count;
 	for (uint32_t i = 0; i < s->ops->worker_count; i++)
 		resume(s, &s->workers[i]);
 }

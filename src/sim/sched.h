@@ -119,6 +119,9 @@ struct sim_config {
 int sim_create(const struct sim_world_ops *, void *context, struct sim **);
 void sim_destroy(struct sim *);
 
+/* A worker, for local state that points to it: always at the same place. */
+struct worker *sim_worker_at(struct sim *, uint32_t index);
+
 /* For checks and tests. */
 const uint8_t *sim_memory(const struct sim *);
 struct history *sim_history(struct sim *);
@@ -129,8 +132,8 @@ uint32_t sim_step_count(const struct sim *);
 uint32_t sim_cn_verb_count(const struct sim *, uint32_t cn);
 
 /*
- * A worker of no CN, for setup and check: its verbs are executed at once, on the caller's stack,
- * and are no steps.  Its index is the number of workers.
+ * A worker of no CN, for setup, reset and check: its verbs are executed at once, on the caller's
+ * stack, and are no steps.  Its index is the number of workers.
  */
 struct worker *sim_observer(struct sim *);
 

@@ -67,6 +67,7 @@ static int fill(struct sim *s)
 		rc = s->ops->setup(s->context, s->memory.bytes, sim_observer(s));
 	if (!rc)
 		sim_memory_keep_image(&s->memory);
+	s->start_ns += s->observer.step_count * SIM_TICK_NS_DEFAULT;
 	return rc;
 }
 
@@ -82,6 +83,8 @@ int sim_create(const struct sim_world_ops *ops, void *context, struct sim **out)
 		return FORGE_E_NO_MEMORY;
 	s->ops = ops;
 	s->context = context;
+	s->start_ns = SIM_CLOCK_START_NS;
+	s->config.tick_ns = SIM_TICK_NS_DEFAULT;
 	s->fab.provider = &sched_provider;
 	s->fab.caps.export_bytes = ops->memory_bytes;
 	s->fab.caps.batch_ops_max = SIM_BATCH_OPS_MAX;
@@ -107,6 +110,12 @@ void sim_destroy(struct sim *s)
 	history_destroy(&s->history);
 	sim_memory_destroy(&s->memory);
 	free(s);
+}
+
+struct worker *sim_worker_at(struct sim *s, uint32_t index)
+{
+	assert(index < s->ops->worker_count);
+	return &s->workers[index].worker;
 }
 
 const uint8_t *sim_memory(const struct sim *s)

@@ -11,7 +11,6 @@
 #include "sim/core.h"
 
 #define STACK_BYTES_DEFAULT (64u << 10)
-#define CLOCK_START_NS	    1000000000u
 
 static uint64_t worker_now_ns(const struct clock *c)
 {
@@ -22,7 +21,9 @@ static uint64_t worker_now_ns(const struct clock *c)
 
 	if (w == &s->observer)
 		ticks = s->step_count + w->step_count; /* later than everybody */
-	return CLOCK_START_NS + ticks * s->config.tick_ns;
+	else
+		ticks += s->reset_steps;
+	return s->start_ns + ticks * s->config.tick_ns;
 }
 
 static struct sim_worker *sim_worker_of(const struct worker *w)

@@ -254,6 +254,100 @@ static void test_random_passes(void **state)
 	assert_in_range(report.kills, 500, 3000);
 }
 
+/* --- setup, reset, clock ---------------------------------------------------------------------- */
+
+/*
+ * Setup's verbs are in each run's memory and reset's are there once, not piled up; out of bounds
+ * is an error for the observer and for workers, and what follows in the batch fails, too; and
+ * time never runs backwards from setup to reset to the workers to the check.
+ */
+struct timed {
+	uint64_t last_ns;
+	bool went_back, wrong_status;
+};
+
+static void note_time(struct timed *t, const struct worker *w)
+{
+	uint64_t now = clock_now_ns(w->clock);
+
+	t->went_back = t->went_back || now < t->last_ns;
+	t->last_ns = now;
+}
+
+static void add_to_word(struct timed *t, struct worker *w, uint64_t word, uint64_t addend)
+{
+	struct fab_op ops[3] = {fab_faa(FAB_CONTROL, word * 8, addend),
+				fab_faa(FAB_CONTROL, 64, addend),
+				fab_faa(FAB_CONTROL, word * 8, addend)};
+
+	note_time(t, w);
+	if (flow_run(w, ops, 3) != FORGE_E_BOUNDS || ops[0].status != 0 ||
+	    ops[1].status != FORGE_E_BOUNDS || ops[2].status != FORGE_E_BOUNDS)
+		t->wrong_status = true;
+	flow_pause(w);
+	note_time(t, w);
+}
+
+static int timed_setup(void *context, uint8_t *memory, struct worker *observer)
+{
+	memory[0] = 1;
+	add_to_word(context, observer, 0, 2);
+	return 0;
+}
+
+static void timed_reset(void *context, struct sim *s)
+{
+	struct timed *t = context;
+
+	t->last_ns = 0;
+	add_to_word(t, sim_observer(s), 1, 4);
+	assert_int_equal(sim_worker_at(s, 0)->index, 0);
+}
+
+static void timed_worker(void *context, struct worker *w)
+{
+	add_to_word(context, w, 2, 8);
+}
+
+static int timed_check(void *context, struct sim *s, char *why, size_t why_bytes)
+{
+	const uint8_t *m = sim_memory(s);
+	struct timed *t = context;
+
+	add_to_word(t, sim_observer(s), 3, 16);
+	snprintf(why, why_bytes, "words %d %d %d %d%s%s", m[0], m[8], m[16], m[24],
+		 t->went_back ? ", time went back" : "", t->wrong_status ? ", wrong status" : "");
+	return m[0] == 3 && m[8] == 4 && m[16] == 8 && m[24] == 16 && !t->went_back &&
+		       !t->wrong_status
+		   ? 0
+		   : FORGE_E_CORRUPT;
+}
+
+static void test_setup_and_reset(void **state)
+{
+	static const struct sim_world_ops ops = {.name = "timed",
+						 .worker_count = 1,
+						 .memory_bytes = 32,
+						 .history_ops_max = 1,
+						 .setup = timed_setup,
+						 .reset = timed_reset,
+						 .worker = timed_worker,
+						 .check = timed_check};
+	struct sim_random_options options = {.run_count = 3};
+	struct timed timed = {0};
+	struct sim *s;
+
+	assert_int_equal(sim_create(&ops, &timed, &s), 0);
+	for (int own = 0; own < 2; own++) {
+		options.config.clock_own = own;
+		sim_random(s, &options, &report);
+		sim_report_print(&report, "timed", stdout);
+		assert_int_equal(report.status, 0);
+		assert_int_equal(report.runs, 3);
+	}
+	sim_destroy(s);
+}
+
 /* --- shrinking -------------------------------------------------------------------------------- */
 
 static uint32_t count_switches(const char *replay)
@@ -359,23 +453,10 @@ static void three_words_worker(void *context, struct worker *w)
 	flow_run(w, ops, 2);
 }
 
-/* The initial image, made by verbs, is there in each run. */
-static int set_word_3(void *context, uint8_t *memory, struct worker *observer)
-{
-	struct fab_op op = fab_faa(FAB_CONTROL, 24, 9);
-	int rc = flow_run(observer, &op, 1);
-
-	assert_int_equal(memory[24], 9);
-	op = fab_faa(FAB_CONTROL, 32, 9);
-	assert_int_equal(flow_run(observer, &op, 1), FORGE_E_BOUNDS);
-	return rc;
-}
-
 static int note_state(void *context, struct sim *s, char *why, size_t why_bytes)
 {
 	const uint8_t *m = sim_memory(s);
 
-	assert_int_equal(m[24], 9);
 	states_seen[(m[0] & 1) | (m[8] & 1) << 1 | (m[16] & 1) << 2] = true;
 	return 0;
 }
@@ -384,8 +465,7 @@ static void test_kill_states(void **state)
 {
 	static const struct sim_world_ops ops = {.name = "three-words",
 						 .worker_count = 1,
-						 .memory_bytes = 32,
-						 .setup = set_word_3,
+						 .memory_bytes = 24,
 						 .history_ops_max = 1,
 						 .worker = three_words_worker,
 						 .check = note_state};
@@ -471,14 +551,23 @@ static void test_same_seed_same_hash(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_lost_update),	    cmocka_unit_test(test_known_counts),
-	    cmocka_unit_test(test_right_protocols), cmocka_unit_test(test_duplicates),
-	    cmocka_unit_test(test_detached_late),   cmocka_unit_test(test_tearing),
-	    cmocka_unit_test(test_pauses),	    cmocka_unit_test(test_bounds),
-	    cmocka_unit_test(test_preemptions),	    cmocka_unit_test(test_random_finds),
-	    cmocka_unit_test(test_random_passes),   cmocka_unit_test(test_kill_every_verb),
-	    cmocka_unit_test(test_kill_states),	    cmocka_unit_test(test_replay_lines),
-	    cmocka_unit_test(test_shrink),	    cmocka_unit_test(test_same_seed_same_hash),
+	    cmocka_unit_test(test_lost_update),
+	    cmocka_unit_test(test_known_counts),
+	    cmocka_unit_test(test_right_protocols),
+	    cmocka_unit_test(test_duplicates),
+	    cmocka_unit_test(test_detached_late),
+	    cmocka_unit_test(test_tearing),
+	    cmocka_unit_test(test_pauses),
+	    cmocka_unit_test(test_bounds),
+	    cmocka_unit_test(test_preemptions),
+	    cmocka_unit_test(test_random_finds),
+	    cmocka_unit_test(test_random_passes),
+	    cmocka_unit_test(test_kill_every_verb),
+	    cmocka_unit_test(test_kill_states),
+	    cmocka_unit_test(test_replay_lines),
+	    cmocka_unit_test(test_setup_and_reset),
+	    cmocka_unit_test(test_shrink),
+	    cmocka_unit_test(test_same_seed_same_hash),
 	};
 	int exit_status;
 
