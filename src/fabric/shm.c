@@ -372,3 +372,130 @@ int shm_open_connection(struct shm_map *map, struct fab **out)
 	*out = (struct fab *)m;
 	return FORGE_OK;
 }
+
+struct shm_hold {
+	int fd;
+	struct shm_place place; /* of where, which is a copy */
+	char where[];
+};
+
+/* Open the place and make sure that it is a file; the descriptor, or an error. */
+static int hold_fd(const struct shm_place *p, int flags, struct error_out e)
+{
+	struct stat s;
+	int fd = place_open(p, flags | O_NONBLOCK);
+
+	if (fd < 0 && errno != EISDIR)
+		return fail_errno(p, errno, "open", e);
+	if (fd >= 0 && fstat(fd, &s) == 0 && S_ISREG(s.st_mode))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return fail(e, FORGE_E_INVAL, "%s is not a regular file: name the pool's file", p->where);
+}
+
+/* Does the name stand for the file behind held_fd?  1, 0, or an error. */
+static int hold_is_named(const struct shm_place *p, int held_fd, struct error_out e)
+{
+	struct stat held, named;
+	int fd = hold_fd(p, O_RDONLY, e), same;
+
+	if (fd < 0)
+		return fd;
+	same = fstat(held_fd, &held) == 0 && fstat(fd, &named) == 0 &&
+	       held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+	close(fd);
+	return same;
+}
+
+static int hold_lock(struct shm_hold *hold, uint64_t byte_index, struct error_out e)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_start = (off_t)byte_index, .l_len = 1};
+
+	hold->fd = hold_fd(&hold->place, O_RDWR, e);
+	if (hold->fd < 0)
+		return hold->fd;
+	if (fcntl(hold->fd, F_OFD_SETLK, &lock) == 0)
+		return FORGE_OK;
+	if (errno == EAGAIN || errno == EACCES)
+		return fail(e, FORGE_E_AGAIN, "%s is held by another process", hold->where);
+	return fail_errno(&hold->place, errno, "lock", e);
+}
+
+int shm_hold_open(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes,
+		  struct shm_hold **out)
+{
+	struct error_out e = {error_text, error_bytes};
+	struct shm_hold *hold = malloc(sizeof(*hold) + strlen(where) + 1);
+	int status;
+
+	if (!hold)
+		return fail(e, FORGE_E_NO_MEMORY, "out of memory while opening %s", where);
+	strcpy(hold->where, where);
+	hold->fd = -1;
+	status = place_parse(hold->where, e, &hold->place);
+	if (status == FORGE_OK)
+		status = hold_lock(hold, byte_index, e);
+	/* Its holder may have removed the name between our open and our lock. */
+	if (status == FORGE_OK) {
+		int named = hold_is_named(&hold->place, hold->fd, e);
+
+		if (named < 0)
+			status = named;
+		else if (!named)
+			status = fail(e, FORGE_E_AGAIN, "%s was replaced just now", where);
+	}
+	if (status == FORGE_OK)
+		*out = hold;
+	else
+		shm_hold_close(hold);
+	return status;
+}
+
+void shm_hold_close(struct shm_hold *hold)
+{
+	if (!hold)
+		return;
+	if (hold->fd >= 0)
+		close(hold->fd);
+	free(hold);
+}
+
+size_t shm_hold_peek(const struct shm_hold *hold, void *buf, size_t bytes)
+{
+	ssize_t n = pread(hold->fd, buf, bytes, 0);
+
+	return n > 0 ? (size_t)n : 0;
+}
+
+int shm_hold_unlink(struct shm_hold *hold, char *error_text, size_t error_bytes)
+{
+	struct error_out e = {error_text, error_bytes};
+	int named = hold_is_named(&hold->place, hold->fd, e);
+
+	if (named < 0)
+		return named;
+	if (!named)
+		return fail(e, FORGE_E_POOL_ABSENT,
+			    "%s is another file by now and was left alone: see who made it",
+			    hold->where);
+	return shm_export_unlink(hold->where, error_text, error_bytes);
+}
+
+int shm_is_held(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes)
+{
+	struct error_out e = {error_text, error_bytes};
+	struct flock lock = {.l_type = F_RDLCK, .l_start = (off_t)byte_index, .l_len = 1};
+	struct shm_place p;
+	int status = place_parse(where, e, &p), fd;
+
+	if (status != FORGE_OK)
+		return status;
+	fd = hold_fd(&p, O_RDONLY, e);
+	if (fd < 0)
+		return fd;
+	status = fcntl(fd, F_OFD_GETLK, &lock) == 0 ? lock.l_type != F_UNLCK
+						    : fail_errno(&p, errno, "ask for a lock of", e);
+	close(fd);
+	return status;
+}

@@ -63,4 +63,36 @@ uint64_t shm_map_bytes(const struct shm_map *map);
  */
 int shm_open_connection(struct shm_map *map, struct fab **out);
 
+/* ---- holding an export -------------------------------------------------------------------- */
+
+/*
+ * A hold says "this process serves the export": the kernel keeps a lock on one byte of it and
+ * lets go when the process dies, however it dies.  It is an open-file-description lock, since
+ * a record lock of the process vanishes when any other descriptor of that file is closed.
+ */
+struct shm_hold;
+
+/*
+ * Open the export and lock byte_index of it, or fail at once.  The bytes may be anything.
+ * 0, FORGE_E_AGAIN when another holds it, FORGE_E_POOL_ABSENT, FORGE_E_INVAL, FORGE_E_NO_MEMORY
+ * or FORGE_E_SYSTEM.
+ */
+int shm_hold_open(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes,
+		  struct shm_hold **out);
+
+/* Let go.  NULL is permitted. */
+void shm_hold_close(struct shm_hold *hold);
+
+/* Copy the first bytes of the export into buf, at most bytes; how many there were. */
+size_t shm_hold_peek(const struct shm_hold *hold, void *buf, size_t bytes);
+
+/*
+ * Remove the name if it still stands for the export that is held, and leave it alone if someone
+ * has put another in its place.  0, FORGE_E_POOL_ABSENT, or FORGE_E_SYSTEM.
+ */
+int shm_hold_unlink(struct shm_hold *hold, char *error_text, size_t error_bytes);
+
+/* Does anyone hold it?  1, 0, or an error as shm_hold_open()'s. */
+int shm_is_held(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes);
+
 #endif

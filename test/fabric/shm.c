@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -368,6 +369,96 @@ static void test_small_tmpfs(void **state)
 }
 
 /* A sentence that does not fit is cut, not overrun. */
+static int hold(const char *where, struct shm_hold **out)
+{
+	error[0] = '\0';
+	return shm_hold_open(where, 0, error, sizeof(error), out);
+}
+
+static int is_held(const char *where)
+{
+	return shm_is_held(where, 0, error, sizeof(error));
+}
+
+/* One holder at a time, even within a process, and whatever else is opened and closed. */
+static void test_hold_excludes(void **state)
+{
+	const char *where = posix_name();
+	struct shm_hold *first, *second;
+	struct shm_map *map;
+
+	assert_int_equal(create(where, 8192), 0);
+	assert_int_equal(is_held(where), 0);
+	assert_int_equal(hold(where, &first), 0);
+	assert_int_equal(map_open(where, 0, &map), 0);
+	shm_map_close(map);
+	assert_int_equal(is_held(where), 1);
+	assert_int_equal(hold(where, &second), FORGE_E_AGAIN);
+	expect_in_error("held by another");
+	assert_int_equal(shm_hold_open(where, 1, error, sizeof(error), &second), 0);
+	shm_hold_close(second);
+	shm_hold_close(first);
+	assert_int_equal(is_held(where), 0);
+	assert_int_equal(unlink_export(where), 0);
+	assert_int_equal(hold(where, &first), FORGE_E_POOL_ABSENT);
+	assert_int_equal(is_held(where), FORGE_E_POOL_ABSENT);
+	assert_int_equal(hold(dir, &first), FORGE_E_INVAL);
+	shm_hold_close(NULL);
+}
+
+/* The kernel lets go for a process that is killed. */
+static void test_hold_ends_with_its_process(void **state)
+{
+	const char *where = posix_name();
+	struct shm_hold *h;
+	int ready[2], status;
+	char byte;
+	pid_t child;
+
+	assert_int_equal(create(where, 8192), 0);
+	assert_int_equal(pipe(ready), 0);
+	child = fork();
+	if (child == 0) {
+		if (hold(where, &h) == 0 && write(ready[1], "y", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_true(child > 0);
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(hold(where, &h), FORGE_E_AGAIN);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(hold(where, &h), 0);
+	shm_hold_close(h);
+	close(ready[0]);
+	assert_int_equal(unlink_export(where), 0);
+}
+
+/* A holder removes its own export and no other that took the name. */
+static void test_hold_unlinks_its_own(void **state)
+{
+	const char *where = in_dir("held");
+	struct shm_hold *h;
+	uint64_t head = 1;
+
+	assert_int_equal(create(where, 8192), 0);
+	assert_int_equal(hold(where, &h), 0);
+	assert_int_equal(shm_hold_peek(h, &head, sizeof(head)), sizeof(head));
+	assert_int_equal(head, 0);
+	assert_int_equal(unlink_export(where), 0);
+	assert_int_equal(shm_hold_unlink(h, error, sizeof(error)), FORGE_E_POOL_ABSENT);
+	write_file(where, 3);
+	assert_int_equal(shm_hold_unlink(h, error, sizeof(error)), FORGE_E_POOL_ABSENT);
+	expect_in_error("left alone");
+	shm_hold_close(h);
+	assert_int_equal(hold(where, &h), 0);
+	assert_int_equal(shm_hold_peek(h, &head, sizeof(head)), 3);
+	assert_int_equal(shm_hold_unlink(h, error, sizeof(error)), 0);
+	shm_hold_close(h);
+	assert_int_equal(access(where, F_OK), -1);
+}
+
 static void test_short_error_text(void **state)
 {
 	char text[12];
@@ -395,6 +486,9 @@ int main(void)
 	    cmocka_unit_test(test_larger_than_dev_shm),
 	    cmocka_unit_test(test_larger_than_memory),
 	    cmocka_unit_test(test_small_tmpfs),
+	    cmocka_unit_test(test_hold_excludes),
+	    cmocka_unit_test(test_hold_ends_with_its_process),
+	    cmocka_unit_test(test_hold_unlinks_its_own),
 	    cmocka_unit_test(test_short_error_text),
 	};
 
