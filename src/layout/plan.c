@@ -227,12 +227,28 @@ uint64_t plan_metadata_bytes(const struct plan *p)
 	       LAYOUT_PAD_BYTES;
 }
 
+static uint32_t plan_stored_bytes(const struct plan *p)
+{
+	return layout_object_units(0, p->object_bytes) * LAYOUT_UNIT_BYTES;
+}
+
+static uint32_t plan_fitting_objects(const struct plan *p)
+{
+	uint32_t fit = p->chunk_bytes / (plan_stored_bytes(p) + TWIM_BYTES);
+
+	return fit < p->group_objects ? fit : p->group_objects;
+}
+
+uint64_t plan_capacity_objects(const struct plan *p)
+{
+	return (uint64_t)p->chunk_count * plan_fitting_objects(p);
+}
+
 int plan_print(const struct plan *p, char *text, size_t text_bytes)
 {
-	uint32_t stored = layout_object_units(0, p->object_bytes) * LAYOUT_UNIT_BYTES;
-	uint32_t fit = p->chunk_bytes / (stored + TWIM_BYTES);
-	uint32_t in_group = fit < p->group_objects ? fit : p->group_objects;
-	uint64_t objects = (uint64_t)p->chunk_count * in_group;
+	uint32_t stored = plan_stored_bytes(p);
+	uint32_t in_group = plan_fitting_objects(p);
+	uint64_t objects = plan_capacity_objects(p);
 	double fill = (double)in_group * stored / plan_group_bytes(p, p->group_objects);
 
 	return snprintf(

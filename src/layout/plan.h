@@ -64,7 +64,7 @@ struct plan_wish {
  * that fewer than 1 in 10,000 inserts finds only live objects (2.5 slots: 1 to 2 in 10,000; 3:
  * 1 in 40,000).
  */
-#define PLAN_SLOTS_PER_OBJECT_DEFAULT   3.0
+#define PLAN_SLOTS_PER_OBJECT_DEFAULT	3.0
 #define PLAN_SLOTS_PER_OBJECT_NO_GHOSTS 2.0 /* with 16-byte slots */
 
 /*
@@ -87,6 +87,9 @@ uint64_t layout_fingerprint(void);
 
 /* Bytes of the export that are neither object nor free chunk space. */
 uint64_t plan_metadata_bytes(const struct plan *);
+
+/* Objects of the expected size that fit; open, reserved and resting chunks count as capacity. */
+uint64_t plan_capacity_objects(const struct plan *);
 
 /* Most bytes of objects that fit in one group beside its TWIM. */
 static inline uint32_t plan_group_bytes(const struct plan *p, uint32_t object_count)
