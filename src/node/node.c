@@ -1,0 +1,283 @@
+/*
+ * node.c: making, taking over and giving up a pool on shared memory.
+ *
+ * Whoever holds the export decides about it, so the hold comes first and everything else, even
+ * looking at the superblock, after it.  The one moment without a hold is between creating an
+ * export and holding it; a second node that slips in there finds an export without a superblock
+ * and refuses, and so does the first, which then finds it held.
+ */
+#include "node/node.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "fabric/loop.h"
+#include "fabric/shm.h"
+#include "pool/registry.h"
+
+struct node {
+	const char *where; /* into name */
+	struct shm_hold *hold;
+	struct shm_map *map;
+	struct fab *fab;
+	struct worker worker;
+	struct pool pool;
+	bool is_warm;
+	char name[];
+};
+
+/* Where an error sentence goes. */
+struct error_out {
+	char *text;
+	size_t bytes;
+};
+
+#define REFUSE(e, status, ...) (snprintf((e).text, (e).bytes, __VA_ARGS__), (status))
+
+/* Is there a pool, or what is left of one?  Anything else is not ours to replace. */
+static bool holds_remains_of_a_pool(const struct shm_hold *hold)
+{
+	uint64_t head[LAYOUT_SUPERBLOCK_BYTES / 8] = {0};
+	size_t bytes = shm_hold_peek(hold, head, sizeof(head));
+
+	if (bytes == 0 || (bytes >= sizeof(head[0]) && head[0] == LAYOUT_MAGIC))
+		return true;
+	/* Created, but not yet formatted: nothing but zeroes. */
+	for (size_t i = 0; i < ARRAY_COUNT(head); i++)
+		if (head[i])
+			return false;
+	return bytes == sizeof(head);
+}
+
+/* Look at the superblock without touching a byte of what may be somebody's file. */
+static int inspect(const char *where, struct pool *out, struct error_out e)
+{
+	struct shm_map *map;
+	struct fab *fab = NULL;
+	struct worker w;
+	char reason[320];
+	int status = shm_map_open(where, SHM_MAP_READ_ONLY, e.text, e.bytes, &map);
+
+	if (status)
+		return status;
+	status = loop_open(shm_map_base(map), shm_map_bytes(map), &fab);
+	if (!status) {
+		worker_init(&w, fab, clock_monotonic(), 0);
+		status = pool_open(&w, out, reason, sizeof(reason));
+	} else {
+		snprintf(reason, sizeof(reason), "%s", status_sentence(status));
+	}
+	if (status)
+		snprintf(e.text, e.bytes, "%s: %s", where, reason);
+	fab_close(fab);
+	shm_map_close(map);
+	return status;
+}
+
+/* Map the export, faulted in, and connect to it. */
+static int attach(struct node *n, struct error_out e)
+{
+	int status = shm_map_open(n->where, 0, e.text, e.bytes, &n->map);
+
+	if (status)
+		return status;
+	status = shm_open_connection(n->map, &n->fab);
+	if (status)
+		return REFUSE(e, status, "%s: connecting: %s", n->where, status_sentence(status));
+	worker_init(&n->worker, n->fab, clock_monotonic(), 0);
+	return 0;
+}
+
+static int open_pool(struct node *n, struct error_out e)
+{
+	char reason[512];
+	int status = pool_open(&n->worker, &n->pool, reason, sizeof(reason));
+
+	return status ? REFUSE(e, status, "%s: %s", n->where, reason) : 0;
+}
+
+/* A compute node sees by the epoch that the node has started anew over its memory. */
+static int raise_epoch(struct node *n, struct error_out e)
+{
+	struct fab_op op = fab_faa(FAB_CONTROL, offsetof(struct layout_superblock, epoch), 1);
+	int status = flow_run(&n->worker, &op, 1);
+
+	return status ? REFUSE(e, status, "%s: raising the epoch: %s", n->where,
+			       status_sentence(status))
+		      : 0;
+}
+
+static int take_over(struct node *n, struct error_out e)
+{
+	int status = attach(n, e);
+
+	if (!status)
+		status = raise_epoch(n, e);
+	if (!status)
+		status = open_pool(n, e);
+	n->is_warm = true;
+	return status;
+}
+
+static int format(struct node *n, const struct plan *plan, struct error_out e)
+{
+	uint64_t pool_id;
+	int status = shm_hold_open(n->where, NODE_HOLD_BYTE, e.text, e.bytes, &n->hold);
+
+	if (status == FORGE_E_AGAIN)
+		return REFUSE(e, status, "another node is starting on %s: let it, or try again",
+			      n->where);
+	if (!status)
+		status = attach(n, e);
+	if (status)
+		return status;
+	if (getrandom(&pool_id, sizeof(pool_id), 0) != (ssize_t)sizeof(pool_id))
+		return REFUSE(e, FORGE_E_SYSTEM, "%s: the kernel has no random number for its id",
+			      n->where);
+	status = pool_format(&n->worker, plan, pool_id);
+	if (status)
+		return REFUSE(e, status, "%s: formatting: %s", n->where, status_sentence(status));
+	return open_pool(n, e);
+}
+
+static int create(struct node *n, const struct plan *plan, struct error_out e)
+{
+	char ignored[256];
+	int status = shm_export_create(n->where, plan->pool_bytes, 0, e.text, e.bytes);
+
+	if (status)
+		return status;
+	status = format(n, plan, e);
+	if (status && n->hold)
+		shm_hold_unlink(n->hold, ignored, sizeof(ignored));
+	return status;
+}
+
+static int check_same_plan(const struct node *n, const struct plan *there, const struct plan *want,
+			   struct error_out e)
+{
+	if (memcmp(there, want, sizeof(*there)) == 0)
+		return 0;
+	return REFUSE(
+	    e, FORGE_E_POOL_EXISTS,
+	    "%s exists with another plan (%" PRIu64 " bytes, policy %s, %u chunks of %u "
+	    "bytes, groups of %u, %u compute nodes): leave the options of the plan out to "
+	    "serve it as it is, or replace it with --force",
+	    n->where, there->pool_bytes, there->policy, there->chunk_count, there->chunk_bytes,
+	    there->group_objects, there->cn_max);
+}
+
+/* There is something of that name, and this node holds it. */
+static int open_existing(struct node *n, const struct node_wish *wish, const struct plan *plan,
+			 struct error_out e)
+{
+	struct pool there;
+	char reason[512];
+	int status;
+
+	if (!holds_remains_of_a_pool(n->hold))
+		return REFUSE(
+		    e, FORGE_E_NOT_A_POOL,
+		    "%s is not a FORGE pool, and is not overwritten: choose another name, "
+		    "or remove it yourself if nobody needs it",
+		    n->where);
+	if (wish->force) {
+		status = shm_hold_unlink(n->hold, e.text, e.bytes);
+		shm_hold_close(n->hold);
+		n->hold = NULL;
+		return status ? status : create(n, plan, e);
+	}
+	status = inspect(n->where, &there, (struct error_out){reason, sizeof(reason)});
+	if (status)
+		return REFUSE(e, status, "%s; to replace it, add --force", reason);
+	if (wish->plan_given)
+		status = check_same_plan(n, &there.plan, plan, e);
+	return status ? status : take_over(n, e);
+}
+
+static int open_node(struct node *n, const struct node_wish *wish, struct error_out e)
+{
+	struct plan plan;
+	char reason[256];
+	int status = 0;
+
+	if (wish->plan_given && plan_make(&wish->plan, &plan, reason, sizeof(reason)))
+		return REFUSE(e, FORGE_E_INVAL, "%s cannot be planned: %s", n->where, reason);
+	if (wish->force && !wish->plan_given)
+		return REFUSE(e, FORGE_E_INVAL, "%s: --force makes a new pool, which needs --size",
+			      n->where);
+	status = shm_hold_open(n->where, NODE_HOLD_BYTE, e.text, e.bytes, &n->hold);
+	if (!status)
+		return open_existing(n, wish, &plan, e);
+	if (status == FORGE_E_AGAIN)
+		return REFUSE(e, status,
+			      "another node serves %s: stop it first, or choose another name",
+			      n->where);
+	if (status != FORGE_E_POOL_ABSENT)
+		return status;
+	if (!wish->plan_given)
+		return REFUSE(e, FORGE_E_POOL_ABSENT,
+			      "there is no pool %s to serve: check the name, or give --size to "
+			      "create it",
+			      n->where);
+	return create(n, &plan, e);
+}
+
+int node_open(const struct node_wish *wish, struct node **out, char *error_text, size_t error_bytes)
+{
+	struct error_out e = {error_text, error_bytes};
+	struct node *n = calloc(1, sizeof(*n) + strlen(wish->where) + 1);
+
+	if (!n)
+		return REFUSE(e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	strcpy(n->name, wish->where);
+	n->where = n->name;
+	int status = open_node(n, wish, e);
+
+	if (status) {
+		char ignored[256];
+
+		node_close(n, true, ignored, sizeof(ignored));
+		return status;
+	}
+	*out = n;
+	return 0;
+}
+
+int node_close(struct node *n, bool keep, char *error_text, size_t error_bytes)
+{
+	int status = 0;
+
+	if (!n)
+		return 0;
+	fab_close(n->fab);
+	shm_map_close(n->map);
+	if (!keep && n->hold)
+		status = shm_hold_unlink(n->hold, error_text, error_bytes);
+	shm_hold_close(n->hold);
+	free(n);
+	return status;
+}
+
+const struct pool *node_pool(const struct node *n)
+{
+	return &n->pool;
+}
+
+bool node_is_warm(const struct node *n)
+{
+	return n->is_warm;
+}
+
+int node_registry(struct node *n, struct layout_registry *lines)
+{
+	return registry_read(&n->pool, &n->worker, FAB_CONTROL, lines);
+}
+
+int node_is_serving(const char *where, char *error_text, size_t error_bytes)
+{
+	return shm_is_held(where, NODE_HOLD_BYTE, error_text, error_bytes);
+}
