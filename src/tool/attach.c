@@ -1,0 +1,106 @@
+/* attach.c: attaching for one operation, and what its errors mean to the user. */
+#include "tool/attach.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "node/node.h"
+
+static void hold_signals(sigset_t *before)
+{
+	sigset_t end;
+
+	sigemptyset(&end);
+	sigaddset(&end, SIGINT);
+	sigaddset(&end, SIGTERM);
+	sigaddset(&end, SIGHUP);
+	sigprocmask(SIG_BLOCK, &end, before);
+}
+
+/* The pool must be there and be served: without a node nobody vouches for it. */
+static int check_served(const struct command *c, const char *pool_name)
+{
+	char text[512];
+	int served = node_is_serving(pool_name, text, sizeof(text));
+
+	if (served > 0)
+		return 0;
+	if (served == 0)
+		return tool_fail(
+		    c,
+		    "%s has no memory node, it has ended: start it again with 'forge node "
+		    "--pool %s'",
+		    pool_name, pool_name);
+	if (served == FORGE_E_POOL_ABSENT)
+		return tool_fail(
+		    c,
+		    "there is no pool %s: check the name, or start 'forge node --pool %s "
+		    "--size SIZE'",
+		    pool_name, pool_name);
+	return tool_fail(c, "%s", text);
+}
+
+int tool_attach(const struct command *c, const char *pool_name, struct attached *out)
+{
+	struct timespec now;
+	char text[512];
+	int status = check_served(c, pool_name);
+
+	if (status)
+		return status;
+	clock_gettime(CLOCK_REALTIME, &now);
+	struct client_options options = {.seed = (uint64_t)now.tv_nsec ^
+						 (uint64_t)now.tv_sec << 32 ^ (uint64_t)getpid()};
+
+	memset(out, 0, sizeof(*out));
+	hold_signals(&out->signals_before);
+	status = client_open(pool_name, &options, &out->client, text, sizeof(text));
+	if (!status)
+		status = session_open(out->client, &out->session, text, sizeof(text));
+	if (!status)
+		return 0;
+	tool_detach(out);
+	/* Some of these sentences name the pool already. */
+	if (strstr(text, pool_name))
+		return tool_fail(c, "%s", text);
+	return tool_fail(c, "%s: %s", pool_name, text);
+}
+
+void tool_detach(struct attached *a)
+{
+	session_close(a->session);
+	client_close(a->client);
+	a->session = NULL;
+	a->client = NULL;
+	sigprocmask(SIG_SETMASK, &a->signals_before, NULL);
+}
+
+int tool_key(const struct command *c, const char *text, struct cache_key *out)
+{
+	size_t bytes = strlen(text);
+
+	if (bytes == 0)
+		return tool_fail(c, "the key is empty: give one of 1 to %u bytes",
+				 LAYOUT_KEY_BYTES_MAX);
+	if (bytes > LAYOUT_KEY_BYTES_MAX)
+		return tool_fail(c, "the key has %zu bytes, the limit is %u: shorten or hash it",
+				 bytes, LAYOUT_KEY_BYTES_MAX);
+	*out = (struct cache_key){.data = text, .bytes = (uint32_t)bytes};
+	return 0;
+}
+
+int tool_flow_error(const struct command *c, const char *pool_name, int status)
+{
+	const char *remedy = "see 'forge stat' and 'forge check'";
+
+	if (status == FORGE_E_AGAIN)
+		remedy = "try again";
+	else if (status == FORGE_E_NODE)
+		remedy = "start its memory node again";
+	else if (status == FORGE_E_NO_SPACE)
+		remedy = "every chunk is in use by a compute node: close some, or format a larger "
+			 "pool";
+	return tool_fail(c, "%s: %s (%s): %s", pool_name, status_sentence(status),
+			 status_name(status), remedy);
+}

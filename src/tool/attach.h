@@ -1,0 +1,39 @@
+/*
+ * attach.h: one compute node with one session, for subcommands that do one operation.
+ *
+ * Whoever dies attached leaves a line in the registry and a chunk behind, so signals that ask to
+ * end wait from attach to detach, which is milliseconds.  Main thread only; read the input
+ * before attaching and write the output after.
+ */
+#ifndef FORGE_TOOL_ATTACH_H
+#define FORGE_TOOL_ATTACH_H
+
+#include <signal.h>
+
+#include "client/client.h"
+#include "tool/command.h"
+
+struct attached {
+	struct client *client;
+	struct session *session;
+	sigset_t signals_before;
+};
+
+/*
+ * Attach to a pool that a node serves; prints the error and the remedy for c if that fails.
+ * 0, or the exit status to end with.
+ */
+int tool_attach(const struct command *c, const char *pool_name, struct attached *out);
+
+/* Leave. */
+void tool_detach(struct attached *);
+
+/*
+ * Check a key given as an operand.  0, or the exit status to end with, the error printed.
+ */
+int tool_key(const struct command *c, const char *text, struct cache_key *out);
+
+/* Print what a flow's error means for this pool and what to do about it; returns TOOL_ERROR. */
+int tool_flow_error(const struct command *c, const char *pool_name, int status);
+
+#endif

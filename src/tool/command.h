@@ -1,0 +1,31 @@
+/*
+ * command.h: what a subcommand of `forge` is, and the few lines that all of them share.
+ *
+ * A subcommand is one file <name>.c which defines `const struct command command_<name>`, has an
+ * option table of its own (base/opts.h), and is listed in this folder's meson.build.  main.c
+ * knows nothing else about it.  For programs, on the main thread.
+ */
+#ifndef FORGE_TOOL_COMMAND_H
+#define FORGE_TOOL_COMMAND_H
+
+#include "base/compiler.h"
+
+struct command {
+	const char *name;
+	const char *sentence; /* for `forge --help` */
+	/* argv[0] is the name.  Returns the exit status. */
+	int (*run)(int argc, char **argv);
+};
+
+/* Exit statuses of every subcommand. */
+#define TOOL_OK	   0
+#define TOOL_NO	   1 /* done, and the answer is no: a miss, a finding */
+#define TOOL_ERROR 2
+
+/* The pool that is meant when no --pool is given. */
+#define TOOL_POOL_DEFAULT "shm:/forge"
+
+/* Print "forge <name>: <sentence>" to standard error; returns TOOL_ERROR. */
+int tool_fail(const struct command *, const char *format, ...) PRINTF_LIKE(2, 3);
+
+#endif

@@ -1,0 +1,116 @@
+/* main.c: the forge command: finds the subcommand and runs it. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/opts.h"
+#include "base/text.h"
+#include "tool/command.h"
+
+#define COMMAND(name) extern const struct command command_##name;
+#include "tool/commands_list.h"
+#undef COMMAND
+
+static const struct command *const commands[] = {
+#define COMMAND(name) &command_##name,
+#include "tool/commands_list.h"
+#undef COMMAND
+};
+
+#define HELP_COLUMNS 80
+#define HELP_INDENT  12
+
+int tool_fail(const struct command *c, const char *format, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "forge %s: ", c->name);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	return TOOL_ERROR;
+}
+
+static const struct command *find(const char *name)
+{
+	for (unsigned i = 0; i < ARRAY_COUNT(commands); i++)
+		if (strcmp(commands[i]->name, name) == 0)
+			return commands[i];
+	return NULL;
+}
+
+static int unknown(const char *name)
+{
+	const char *names[ARRAY_COUNT(commands)];
+	const char *nearest;
+
+	for (unsigned i = 0; i < ARRAY_COUNT(commands); i++)
+		names[i] = commands[i]->name;
+	nearest = opts_nearest(name, names, ARRAY_COUNT(names), sizeof(names[0]));
+	if (nearest)
+		fprintf(stderr, "forge: unknown subcommand '%s', did you mean '%s'?", name,
+			nearest);
+	else
+		fprintf(stderr, "forge: unknown subcommand '%s'", name);
+	fprintf(stderr, "; see 'forge --help'\n");
+	return TOOL_ERROR;
+}
+
+static int help(void)
+{
+	printf("Usage: forge SUBCOMMAND [options] [arguments]\n\n"
+	       "A cache in the memory of other machines.\n\n");
+	for (unsigned i = 0; i < ARRAY_COUNT(commands); i++) {
+		printf("  %-*s", HELP_INDENT - 2, commands[i]->name);
+		text_wrap(stdout, commands[i]->sentence, HELP_INDENT, HELP_COLUMNS);
+	}
+	printf("\n'forge SUBCOMMAND --help' explains the options of one; 'forge --version' prints "
+	       "the\nversion.  The manual is forge(1).\n");
+	return TOOL_OK;
+}
+
+static int help_on(const char *name)
+{
+	const struct command *c = find(name);
+	char word[32], option[] = "--help";
+	char *argv[] = {word, option, NULL};
+
+	if (!c)
+		return unknown(name);
+	snprintf(word, sizeof(word), "%s", name);
+	return c->run(2, argv);
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : NULL;
+	const struct command *c;
+
+	if (log_init_from_env())
+		return TOOL_ERROR;
+	if (!name) {
+		fprintf(stderr, "forge: a subcommand is missing; see 'forge --help'\n");
+		return TOOL_ERROR;
+	}
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+		return help();
+	if (strcmp(name, "--version") == 0) {
+		printf("forge %s\n", FORGE_VERSION);
+		return TOOL_OK;
+	}
+	if (strcmp(name, "help") == 0)
+		return argc > 2 ? help_on(argv[2]) : help();
+	c = find(name);
+	if (c)
+		return c->run(argc - 1, argv + 1);
+	if (name[0] == '-') {
+		fprintf(stderr,
+			"forge: unknown option %s; options follow the subcommand, see "
+			"'forge --help'\n",
+			name);
+		return TOOL_ERROR;
+	}
+	return unknown(name);
+}

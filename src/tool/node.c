@@ -1,0 +1,260 @@
+/*
+ * node.c: `forge node`: the memory node daemon.
+ *
+ * It runs in the foreground and does nothing but hold the pool until a signal ends it.
+ */
+#include "node/node.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/opts.h"
+#include "base/text.h"
+#include "policy/policy.h"
+#include "tool/command.h"
+
+struct config {
+	const char *pool;
+	uint64_t size;
+	const char *policy;
+	uint64_t object_bytes, group_objects, cn_max;
+	double slots_per_object;
+	bool plan, force, keep;
+};
+
+static const struct opt options[] = {
+    OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
+	       "The pool: shm:/name for POSIX shared memory, or the path of a file to be mapped."),
+    OPT_BYTES(struct config, size, "size", 's', NULL, "SIZE", 0, 0,
+	      "How much memory the pool may take; needed to create one."),
+    OPT_STRING(struct config, policy, "policy", 0, "forge", "NAME",
+	       "The policy that compute nodes follow unless told otherwise."),
+    OPT_U64(struct config, object_bytes, "object-bytes", 0, "272", "bytes", 1, UINT32_MAX,
+	    "Expected bytes of key and value together; larger and smaller objects fit too."),
+    OPT_U64(struct config, group_objects, "group-objects", 0, "64", "objects", 2,
+	    LAYOUT_GROUP_OBJECTS_MAX, "How many objects make a group, and share a chunk."),
+    OPT_U64(struct config, cn_max, "cn-max", 0, "0", "N", 0, LAYOUT_CN_MAX,
+	    "How many compute nodes may attach at once; 0: 32, or fewer in a small pool."),
+    OPT_DOUBLE(struct config, slots_per_object, "slots-per-object", 0, "0", "N", 0, 16,
+	       "How large the index is; slots that are not in use remember evicted keys.  0: what "
+	       "the policy needs."),
+    OPT_FLAG(struct config, plan, "plan", 0, "Print the plan of such a pool, and create nothing."),
+    OPT_FLAG(struct config, force, "force", 0,
+	     "Replace a pool of that name, with all that is cached in it."),
+    OPT_FLAG(struct config, keep, "keep", 0,
+	     "Leave the pool in memory at the end, for the next node to serve warm."),
+};
+
+static const struct opts_table table = {
+    .command = "forge node",
+    .sentence =
+	"Serve a pool of memory until SIGTERM or SIGINT, which remove it unless --keep is "
+	"given; a second signal ends at once.  A pool that is there is served warm, if "
+	"--size and the other options of the plan are left out or are what it was made "
+	"with.  Prints one line, which begins with 'ready', when compute nodes may attach.  "
+	"Exit status: 0 ended by a signal, 2 error.",
+    .options = options,
+    .option_count = ARRAY_COUNT(options),
+};
+
+static const char *const plan_options[] = {"size",	    "policy", "object-bytes",
+					   "group-objects", "cn-max", "slots-per-object"};
+
+static int run(int argc, char **argv);
+
+const struct command command_node = {
+    "node", "Serve a pool of memory: create it, or take over one that is there.", run};
+
+/* ---- signals ------------------------------------------------------------------------------ */
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int number)
+{
+	if (stop_signal)
+		_exit(128 + number);
+	stop_signal = number;
+}
+
+static const int stop_signals[] = {SIGTERM, SIGINT, SIGHUP};
+
+static void catch_signals(void)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+
+	sigemptyset(&action.sa_mask);
+	for (unsigned i = 0; i < ARRAY_COUNT(stop_signals); i++)
+		sigaction(stop_signals[i], &action, NULL);
+}
+
+/* Blocked while stop_signal is looked at, let in while waiting: none can slip through between. */
+static void wait_for_signal(void)
+{
+	sigset_t block, before;
+
+	sigemptyset(&block);
+	for (unsigned i = 0; i < ARRAY_COUNT(stop_signals); i++)
+		sigaddset(&block, stop_signals[i]);
+	sigprocmask(SIG_BLOCK, &block, &before);
+	while (!stop_signal)
+		sigsuspend(&before);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* ---- the wish ----------------------------------------------------------------------------- */
+
+static int fail_policy(const char *name)
+{
+	const char *known[32];
+	const struct policy *p;
+	const char *nearest;
+	unsigned n = 0;
+	char list[256] = "";
+
+	while (n < ARRAY_COUNT(known) && (p = policy_at(n))) {
+		size_t used = strlen(list);
+
+		snprintf(list + used, sizeof(list) - used, "%s%s", n ? ", " : "", p->name);
+		known[n++] = p->name;
+	}
+	nearest = opts_nearest(name, known, n, sizeof(known[0]));
+	return tool_fail(&command_node, "--policy=%s: there is no such policy%s%s%s; there are %s",
+			 name, nearest ? ", did you mean " : "", nearest ? nearest : "",
+			 nearest ? "?" : "", list);
+}
+
+static int make_wish(const struct config *config, const struct opts_parsed *parsed,
+		     struct node_wish *out)
+{
+	const struct policy *policy = policy_find(config->policy);
+	bool size_given = opts_given(&table, parsed, "size");
+	const char *given = NULL;
+
+	if (!policy)
+		return fail_policy(config->policy);
+	for (unsigned i = 0; i < ARRAY_COUNT(plan_options); i++)
+		if (opts_given(&table, parsed, plan_options[i]))
+			given = plan_options[i];
+	if (!size_given && (given || config->plan || config->force))
+		return tool_fail(&command_node, "--%s needs --size: give the size of the pool too",
+				 given		? given
+				 : config->plan ? "plan"
+						: "force");
+	*out = (struct node_wish){
+	    .where = config->pool,
+	    .plan = {.pool_bytes = config->size,
+		     .object_bytes = (uint32_t)config->object_bytes,
+		     .group_objects = (uint32_t)config->group_objects,
+		     .slot_words = policy->slot_words,
+		     .cn_max = (uint32_t)config->cn_max,
+		     .slots_per_object = config->slots_per_object,
+		     .policy = policy->name},
+	    .plan_given = size_given,
+	    .force = config->force,
+	};
+	return 0;
+}
+
+static int print_plan(const struct node_wish *wish)
+{
+	struct plan plan;
+	char text[2048];
+
+	if (plan_make(&wish->plan, &plan, text, sizeof(text)))
+		return tool_fail(&command_node, "%s", text);
+	plan_print(&plan, text, sizeof(text));
+	fputs(text, stdout);
+	return TOOL_OK;
+}
+
+/* ---- serving ------------------------------------------------------------------------------ */
+
+static void print_ready(const struct node *node, const char *name)
+{
+	const struct pool *pool = node_pool(node);
+	struct text bytes, objects;
+
+	printf("ready %s id %016" PRIx64 " epoch %" PRIu64 " %s: %s, %s objects of %u bytes\n",
+	       name, pool->pool_id, pool->epoch, node_is_warm(node) ? "warm" : "new",
+	       text_bytes(&bytes, pool->plan.pool_bytes),
+	       text_grouped(&objects, plan_capacity_objects(&pool->plan)), pool->plan.object_bytes);
+	fflush(stdout);
+}
+
+/* Who is in the registry, and is that process there? */
+struct attached_count {
+	uint32_t alive, gone;
+};
+
+static struct attached_count count_attached(struct node *node)
+{
+	struct attached_count n = {0};
+	uint32_t cn_max = node_pool(node)->plan.cn_max;
+	struct layout_registry *lines = calloc(cn_max, sizeof(*lines));
+
+	if (lines && node_registry(node, lines) == 0) {
+		for (uint32_t cn = 0; cn < cn_max; cn++) {
+			pid_t pid = (pid_t)registry_pid(lines[cn].id);
+
+			if (registry_state(lines[cn].id) == REGISTRY_FREE)
+				continue;
+			if (kill(pid, 0) == 0 || errno == EPERM)
+				n.alive++;
+			else
+				n.gone++;
+		}
+	}
+	free(lines);
+	return n;
+}
+
+static void warn_attached(struct node *node, const char *name, bool keep)
+{
+	struct attached_count n = count_attached(node);
+
+	if (n.gone)
+		fprintf(stderr,
+			"forge node: %s: %u compute nodes ended without leaving; what they held "
+			"stays reserved until the pool is made anew (--force)\n",
+			name, n.gone);
+	if (stop_signal && n.alive && !keep)
+		fprintf(stderr,
+			"forge node: %s: %u compute nodes are still attached; they keep the memory "
+			"until they end\n",
+			name, n.alive);
+}
+
+static int run(int argc, char **argv)
+{
+	struct config config;
+	struct opts_parsed parsed;
+	struct node_wish wish;
+	struct node *node;
+	char text[1024];
+	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
+
+	if (status >= 0)
+		return status;
+	status = make_wish(&config, &parsed, &wish);
+	if (status)
+		return status;
+	if (config.plan)
+		return print_plan(&wish);
+	catch_signals();
+	if (node_open(&wish, &node, text, sizeof(text)))
+		return tool_fail(&command_node, "%s", text);
+	if (node_is_warm(node))
+		warn_attached(node, config.pool, config.keep);
+	if (!stop_signal)
+		print_ready(node, config.pool);
+	wait_for_signal();
+	warn_attached(node, config.pool, config.keep);
+	if (node_close(node, config.keep, text, sizeof(text)))
+		return tool_fail(&command_node, "%s", text);
+	return TOOL_OK;
+}

@@ -1,0 +1,136 @@
+/* set.c: `forge set`: store a value under a key. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/opts.h"
+#include "tool/attach.h"
+
+struct config {
+	const char *pool;
+	const char *file;
+};
+
+static const struct opt options[] = {
+    OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
+	       "The pool: shm:/name, or the path of a file."),
+    OPT_STRING(struct config, file, "file", 'f', NULL, "FILE", "Read the value from FILE."),
+};
+
+static const struct opts_table table = {
+    .command = "forge set",
+    .operands = "KEY [VALUE]",
+    .sentence = "Store VALUE under KEY, replacing what was there.  Without VALUE, or when it is "
+		"-, the value is read from standard input.  Exit status: 0 stored, 2 error.",
+    .options = options,
+    .option_count = ARRAY_COUNT(options),
+    .operands_min = 1,
+    .operands_max = 2,
+};
+
+static int run(int argc, char **argv);
+
+const struct command command_set = {"set", "Store a value under a key.", run};
+
+/* No pool takes more. */
+#define INPUT_BYTES_MAX (LAYOUT_OBJECT_UNITS_MAX * LAYOUT_UNIT_BYTES)
+
+struct input {
+	const char *data;
+	size_t bytes;
+	char *owned; /* to be freed, or NULL */
+};
+
+/* Read all of f; one byte beyond the limit is read, and shows that there is more. */
+static int read_input(FILE *f, const char *name, struct input *out)
+{
+	out->owned = malloc(INPUT_BYTES_MAX + 1);
+	if (!out->owned)
+		return tool_fail(&command_set, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	out->data = out->owned;
+	out->bytes = fread(out->owned, 1, INPUT_BYTES_MAX + 1, f);
+	if (ferror(f))
+		return tool_fail(&command_set, "cannot read %s: %m", name);
+	if (out->bytes > INPUT_BYTES_MAX)
+		return tool_fail(&command_set,
+				 "%s has more than %u bytes, and no pool takes a larger value: cut "
+				 "it into several keys",
+				 name, INPUT_BYTES_MAX);
+	return 0;
+}
+
+static int take_value(const struct config *config, const struct opts_parsed *parsed,
+		      struct input *out)
+{
+	const char *operand = parsed->operand_count > 1 ? parsed->operands[1] : NULL;
+	FILE *f;
+	int status;
+
+	if (operand && config->file)
+		return tool_fail(&command_set,
+				 "both a VALUE and --file %s are given: leave one out",
+				 config->file);
+	if (operand && strcmp(operand, "-") != 0) {
+		*out = (struct input){.data = operand, .bytes = strlen(operand)};
+		return 0;
+	}
+	if (!config->file)
+		return read_input(stdin, "standard input", out);
+	f = fopen(config->file, "rbe");
+	if (!f)
+		return tool_fail(&command_set, "cannot open %s: %m; check the name", config->file);
+	status = read_input(f, config->file, out);
+	fclose(f);
+	return status;
+}
+
+static int value_too_large(const struct plan *plan, const struct config *config, uint32_t key_bytes,
+			   size_t bytes)
+{
+	uint64_t room = min_u64(plan->chunk_bytes - TWIM_BYTES,
+				(uint64_t)LAYOUT_OBJECT_UNITS_MAX * LAYOUT_UNIT_BYTES);
+
+	room = room / LAYOUT_UNIT_BYTES * LAYOUT_UNIT_BYTES;
+	return tool_fail(
+	    &command_set,
+	    "the value has %zu bytes, %s takes at most %llu with this key: cut it into "
+	    "several keys, or format a pool with larger --object-bytes",
+	    bytes, config->pool,
+	    (unsigned long long)(room - LAYOUT_OBJECT_HEADER_BYTES - key_bytes));
+}
+
+static int store(const struct config *config, struct cache_key key, const struct input *input)
+{
+	struct cache_item item = {.value = input->data, .bytes = (uint32_t)input->bytes};
+	struct attached a;
+	int status = tool_attach(&command_set, config->pool, &a);
+
+	if (status)
+		return status;
+	struct plan plan = client_pool(a.client)->plan;
+
+	status = session_set(a.session, key, &item);
+	tool_detach(&a);
+	if (status == FORGE_E_VALUE_LARGE)
+		return value_too_large(&plan, config, key.bytes, input->bytes);
+	return status ? tool_flow_error(&command_set, config->pool, status) : TOOL_OK;
+}
+
+static int run(int argc, char **argv)
+{
+	struct config config;
+	struct opts_parsed parsed;
+	struct input input = {0};
+	struct cache_key key;
+	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
+
+	if (status >= 0)
+		return status;
+	status = tool_key(&command_set, parsed.operands[0], &key);
+	if (!status)
+		status = take_value(&config, &parsed, &input);
+	if (!status)
+		status = store(&config, key, &input);
+	free(input.owned);
+	return status;
+}
