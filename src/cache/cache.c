@@ -46,6 +46,16 @@ int cache_drain(struct cache *c)
 	return lane_drain(c->lane, c->worker, c->twim);
 }
 
+static int some_ring_overlong(const struct cn *cn)
+{
+	for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
+		if (cn_overlong(cn,
+				atomic_load_explicit(&cn->tail[ring], memory_order_relaxed) -
+				    atomic_load_explicit(&cn->head[ring], memory_order_relaxed)))
+			return 1;
+	return 0;
+}
+
 int cache_reserve(struct cache *c)
 {
 	struct lane *lane = c->lane;
@@ -62,7 +72,7 @@ int cache_reserve(struct cache *c)
 			return 0;
 		if (atomic_load_explicit(&c->cn->free_hint, memory_order_relaxed) > 0)
 			status = lane_claim_free(lane, c->worker, lane->reserve_cap);
-		if (status == FORGE_MISS)
+		if (status == FORGE_MISS && !some_ring_overlong(c->cn))
 			status = compact(c);
 		if (status == FORGE_MISS)
 			status = evict(c);

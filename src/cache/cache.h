@@ -69,6 +69,8 @@ struct cache {
 	void *memory;
 	uint64_t memory_bytes;
 
+	/* Of the last rescues, how many in 256 found their slot changed (a moving average). */
+	uint32_t rescue_lost_256;
 	uint32_t candidates[CACHE_CANDIDATES_MAX]; /* chunks that looked mostly dead */
 	uint32_t candidate_count;
 };

@@ -65,7 +65,11 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 		cn_memory_destroy(cn);
 		return status;
 	}
-	atomic_store(&cn->cns_live, 1);
+	uint32_t live = 1;
+
+	for (uint32_t i = 0; i < pool->plan.cn_max; i++)
+		live += registry_state(lines[i].id) == REGISTRY_LIVE;
+	atomic_store(&cn->cns_live, live);
 	atomic_store(&cn->workers_live, cn->worker_count);
 	atomic_store(&cn->free_hint, cursors.ring[RING_FREE].tail - cursors.ring[RING_FREE].head);
 	cn->flush_generation = cursors.flush_generation;
@@ -236,7 +240,7 @@ int cn_word_is_ghost(const struct cn *cn, uint64_t word)
 		return 0;
 	uint32_t position = atomic_load_explicit(
 	    life_of(cn, chunk, chunk_generation(seen) - behind), memory_order_relaxed);
-	uint32_t head = (uint32_t)atomic_load_explicit(&cn->small_head, memory_order_relaxed);
+	uint32_t head = (uint32_t)atomic_load_explicit(&cn->head[RING_SMALL], memory_order_relaxed);
 
 	return position != 0 &&
 	       (int32_t)(head - (position - 1)) <=

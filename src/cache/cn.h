@@ -63,7 +63,7 @@ struct cn {
 
 	int32_t late_groups;		    /* the policy's */
 	_Atomic uint64_t tail[RING_QUEUES]; /* as last seen */
-	_Atomic uint64_t small_head;	    /* as last seen */
+	_Atomic uint64_t head[RING_QUEUES]; /* as last polled */
 
 	_Atomic uint64_t refreshed_ns; /* start of the last complete poll */
 	_Atomic uint64_t free_hint;    /* chunks in the free ring, as last polled */
@@ -167,6 +167,15 @@ int cn_word_is_stale(const struct cn *, const struct worker *, uint64_t word);
  * cannot tell keys with one fingerprint apart.
  */
 int cn_word_is_ghost(const struct cn *, uint64_t word);
+
+/*
+ * Has a ring become so long, by positions of groups that were claimed from its middle, that its
+ * nodes might run out?  Then what lies at its head is due, whatever the policy says.
+ */
+static inline int cn_overlong(const struct cn *cn, uint64_t positions)
+{
+	return positions > (uint64_t)cn->pool->plan.chunk_count * 3 / 2;
+}
 
 /* Workers of all compute nodes that may claim at the same time. */
 static inline uint32_t cn_evictors(const struct cn *cn)

@@ -14,28 +14,38 @@
 /* Compact from this share of dead members on: moving a quarter frees three quarters. */
 #define COMPACT_DEAD_PERCENT 75u
 
-/* Take the next candidate that is still queued and dead enough. */
+/* Take the deadest candidate that is still queued: it frees most and costs least. */
 static int next_candidate(struct cache *c, struct ring_claimed *g, uint32_t *ring)
 {
 	const struct cn *cn = c->cn;
-	uint32_t group_objects = cn->pool->plan.group_objects;
+	uint32_t best = UINT32_MAX, best_dead = 0, kept = 0;
 
-	while (c->candidate_count > 0) {
-		uint32_t chunk = c->candidates[--c->candidate_count];
-		uint64_t seen = cn_map(cn, chunk);
+	for (uint32_t i = 0; i < c->candidate_count; i++) {
+		uint32_t chunk = c->candidates[i], dead = cn_dead_count(cn, chunk);
 
-		if (chunk_state(seen) != CHUNK_QUEUED ||
-		    !cache_dead_enough(cn, chunk, group_objects))
-			continue;
-		*ring = chunk_ring(seen);
-		*g = (struct ring_claimed){
-		    .chunk = chunk,
-		    .generation = chunk_generation(seen),
-		    .position = chunk_position(seen),
-		};
-		return 1;
+		if (!cache_dead_enough(cn, chunk, cn->pool->plan.group_objects))
+			continue; /* its life is over */
+		c->candidates[kept] = chunk;
+		if (chunk_state(cn_map(cn, chunk)) == CHUNK_QUEUED && dead > best_dead) {
+			best = kept;
+			best_dead = dead;
+		}
+		kept++;
 	}
-	return 0;
+	c->candidate_count = kept;
+	if (best == UINT32_MAX)
+		return 0;
+	uint32_t chunk = c->candidates[best];
+	uint64_t seen = cn_map(cn, chunk);
+
+	c->candidates[best] = c->candidates[--c->candidate_count];
+	*ring = chunk_ring(seen);
+	*g = (struct ring_claimed){
+	    .chunk = chunk,
+	    .generation = chunk_generation(seen),
+	    .position = chunk_position(seen),
+	};
+	return 1;
 }
 
 int cache_dead_enough(const struct cn *cn, uint32_t chunk, uint32_t group_objects)
@@ -66,44 +76,6 @@ void cache_note_dead(struct cache *c, uint32_t chunk, uint32_t generation, uint3
 	c->candidates[c->candidate_count++] = chunk;
 }
 
-/* The node at the group's position knows how many objects it has. */
-static MAY_WAIT int read_count(struct cache *c, uint32_t ring, struct ring_claimed *g)
-{
-	const struct plan *p = &c->cn->pool->plan;
-	uint64_t node;
-	struct fab_op op =
-	    fab_read(FAB_SPACE, plan_ring_node_address(p, ring, g->position), &node, 8);
-	int status = flow_run(c->worker, &op, 1);
-
-	if (status)
-		return status;
-	if (!ring_node_valid(p, node) || node_chunk(node) != g->chunk ||
-	    node_generation(node) != g->generation)
-		return FORGE_MISS;
-	g->object_count = node_object_count(node);
-	g->segment = node_segment(node);
-	return 0;
-}
-
-/* READ the slots of the members not known to be dead; keep those that still hold their word. */
-static MAY_WAIT int weed_out(struct cache *c, struct evict_scratch *s, uint32_t object_count)
-{
-	const struct plan *p = &c->cn->pool->plan;
-	struct fab_op *ops = s->regroup.ops;
-	uint64_t *words = s->twims; /* decoded already */
-	uint32_t n = 0;
-
-	for (uint32_t sn = 0; sn < object_count; sn++)
-		if (s->keeps[sn])
-			ops[n++] = fab_read(FAB_SPACE, plan_slot_address(p, s->members[sn].slot),
-					    &words[sn], 8);
-	int status = n ? flow_run(c->worker, ops, n) : 0;
-
-	for (uint32_t sn = 0; sn < object_count; sn++)
-		s->keeps[sn] = s->keeps[sn] && words[sn] == s->members[sn].word;
-	return status;
-}
-
 static MAY_WAIT int compact_claimed(struct cache *c, struct evict_scratch *s,
 				    const struct ring_claimed *g, uint32_t ring)
 {
@@ -120,8 +92,6 @@ static MAY_WAIT int compact_claimed(struct cache *c, struct evict_scratch *s,
 		s->keeps[sn] = s->members[sn].units > 0 && !cn_is_dead(cn, g->chunk, sn);
 		s->counts[sn] = cn_count(cn, g->chunk, sn);
 	}
-	if (atomic_load_explicit(&cn->cns_live, memory_order_relaxed) > 1)
-		status = weed_out(c, s, g->object_count);
 	struct regroup_source source = {
 	    .claimed = *g,
 	    .ring = ring,
@@ -130,6 +100,8 @@ static MAY_WAIT int compact_claimed(struct cache *c, struct evict_scratch *s,
 	    .carried = s->counts,
 	};
 
+	if (atomic_load_explicit(&cn->cns_live, memory_order_relaxed) > 1)
+		status = regroup_weed_out(c, &s->regroup, &source, FAB_SPACE);
 	if (!status)
 		status = regroup_move(c, &s->regroup, &source, ring, FAB_SPACE);
 	c->count.groups_compacted++;
@@ -142,11 +114,9 @@ int compact(struct cache *c)
 	uint32_t ring;
 
 	while (next_candidate(c, &group, &ring)) {
-		int status = read_count(c, ring, &group);
+		int status = ring_claim_middle(c->cn->pool, c->worker, FAB_SPACE, ring,
+					       c->cn->member.cn, &group);
 
-		if (!status)
-			status = ring_claim_middle(c->cn->pool, c->worker, FAB_SPACE, ring,
-						   c->cn->member.cn, &group);
 		if (!status)
 			return compact_claimed(c, c->evict, &group, ring);
 		if (status < 0)

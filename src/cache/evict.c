@@ -7,13 +7,15 @@
  *     a bounded time
  *   4 the policy judges, a pure function
  *   5 requeue what goes round again, regroup the others            (regroup.h)
- *   6 subtract from the OFM rows what step 2 READ
+ *   6 clear the OFM rows for the next position that uses them
  *
  * OFM rows.  Row p % ofm_rows belongs to position p until the group that was queued there is out
- * of evicting; a flush of a slow node may land later still.  So the evictor subtracts what it
- * READ and never writes zero: a late flush stays in the row as a few counts too many for the
- * row's next owner, instead of being half erased.  And it subtracts only after it won the chunk
- * out of evicting, so that a thief and a sleeper cannot both subtract and make the row wrap.
+ * of evicting.  A node flushes a position once and then publishes that it did.  If every live
+ * node has, nothing more can land and the rows of a batch are cleared by one WRITE.  Otherwise a
+ * flush may land later still, and the evictor subtracts what it READ: the late counts stay in the
+ * row as a few too many for its next owner, instead of being half erased.  It subtracts only
+ * after it won the chunk out of evicting, so that a thief and a sleeper cannot both subtract and
+ * make the row wrap; a sleeper's late WRITE of zeroes loses hints and nothing else.
  *
  * Step 3 is about precision alone: counts that arrive late are lost, nothing breaks.
  */
@@ -281,35 +283,76 @@ static MAY_WAIT int requeue(struct cache *c, struct regroup_source *src,
 	return 0;
 }
 
-/* Step 6: the FAAs of all groups whose chunk we won out of evicting, one batch per group. */
-static MAY_WAIT int subtract_rows(struct cache *c, struct evict_scratch *s, uint32_t ring,
-				  uint32_t n)
+/* Has every other live node flushed position p, so that its row is still for good? */
+static int row_is_still(const struct cache *c, const struct evict_scratch *s, uint32_t ring,
+			uint64_t position)
+{
+	for (uint32_t i = 0; i < c->cn->pool->plan.cn_max; i++)
+		if (i != c->cn->member.cn && registry_state(s->lines[i].id) == REGISTRY_LIVE &&
+		    s->lines[i].flushed[ring] <= position)
+			return 0;
+	return 1;
+}
+
+static int row_is_zero(const uint64_t *row, uint32_t row_words)
+{
+	uint64_t all = 0;
+
+	for (uint32_t k = 0; k < row_words; k++)
+		all |= row[k];
+	return all == 0;
+}
+
+/* FAA away what was READ of one row. */
+static MAY_WAIT int subtract_row(struct cache *c, struct evict_scratch *s, uint64_t address,
+				 const uint64_t *row)
 {
 	const struct pool *pool = c->cn->pool;
-	uint32_t row_words = pool->plan.ofm_row_bytes / 8;
+	uint32_t row_words = pool->plan.ofm_row_bytes / 8, count = 0;
 	static const uint64_t zero;
+
+	for (uint32_t k = 0; k < row_words; k++, address += 8)
+		if (row[k])
+			s->regroup.ops[count++] = pool_rule(pool, RULE_SUBTRACT_WHAT_WAS_READ)
+						      ? fab_faa(FAB_EVICTION, address, 0 - row[k])
+						      : fab_write(FAB_EVICTION, address, &zero, 8);
+	return count ? flow_run(c->worker, s->regroup.ops, count) : 0;
+}
+
+/* Step 6, for all groups whose chunk we won out of evicting. */
+static MAY_WAIT int clear_rows(struct cache *c, struct evict_scratch *s, uint32_t ring, uint32_t n)
+{
+	const struct pool *pool = c->cn->pool;
+	const struct plan *p = &pool->plan;
+	uint32_t row_words = p->ofm_row_bytes / 8;
+	uint64_t run_end = 0;
+	struct fab_op write = {0};
 	int status = 0;
 
 	for (uint32_t i = 0; i < n && !status; i++) {
-		uint64_t row = plan_ofm_row_address(&pool->plan, ring, s->claimed[i].position);
-		uint32_t count = 0;
+		uint64_t *row = s->rows + (uint64_t)i * row_words;
+		uint64_t address = plan_ofm_row_address(p, ring, s->claimed[i].position);
 
 		if (!s->sources[i].freed && pool_rule(pool, RULE_SUBTRACT_AFTER_WIN))
 			continue;
-		for (uint32_t k = 0; k < row_words; k++) {
-			uint64_t seen = s->rows[(uint64_t)i * row_words + k];
-
-			if (!seen)
-				continue;
-			s->regroup.ops[count++] =
-			    pool_rule(pool, RULE_SUBTRACT_WHAT_WAS_READ)
-				? fab_faa(FAB_EVICTION, row + 8 * (uint64_t)k, 0 - seen)
-				: fab_write(FAB_EVICTION, row + 8 * (uint64_t)k, &zero, 8);
+		if (row_is_zero(row, row_words))
+			continue;
+		if (!row_is_still(c, s, ring, s->claimed[i].position)) {
+			status = subtract_row(c, s, address, row);
+			continue;
 		}
-		if (count)
-			status = flow_run(c->worker, s->regroup.ops, count);
+		memset(row, 0, p->ofm_row_bytes);
+		if (write.len && address == run_end &&
+		    (const uint8_t *)write.buf + write.len == (const uint8_t *)row) {
+			write.len += p->ofm_row_bytes;
+		} else {
+			if (write.len)
+				status = flow_run(c->worker, &write, 1);
+			write = fab_write(FAB_EVICTION, address, row, p->ofm_row_bytes);
+		}
+		run_end = address + p->ofm_row_bytes;
 	}
-	return status;
+	return status || !write.len ? status : flow_run(c->worker, &write, 1);
 }
 
 /* Step 5 for one group. */
@@ -374,6 +417,15 @@ static MAY_WAIT int collect(struct cache *c, struct evict_scratch *s, uint32_t r
 	return *n > 0 && (status == FORGE_MISS || status == FORGE_E_AGAIN) ? 0 : status;
 }
 
+/* The policy's ring, unless one is overlong. */
+static uint32_t victim_ring(const struct cache *c, const struct policy_occupancy *o)
+{
+	for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
+		if (cn_overlong(c->cn, o->queued[ring]))
+			return ring;
+	return c->cn->policy->victim_ring(o);
+}
+
 int evict(struct cache *c)
 {
 	struct evict_scratch *s = c->evict;
@@ -385,7 +437,7 @@ int evict(struct cache *c)
 		return status;
 	if (!occupancy.queued[RING_SMALL] && !occupancy.queued[RING_MAIN])
 		return FORGE_MISS;
-	uint32_t ring = c->cn->policy->victim_ring(&occupancy);
+	uint32_t ring = victim_ring(c, &occupancy);
 
 	status = collect(c, s, ring, &n);
 	if (status || n == 0)
@@ -396,5 +448,5 @@ int evict(struct cache *c)
 	c->cn->policy->judge(s->groups, n, c->cn->pool->plan.group_objects);
 	for (uint32_t i = 0; i < n && !status; i++)
 		status = dispose(c, s, i);
-	return status ? status : subtract_rows(c, s, ring, n);
+	return status ? status : clear_rows(c, s, ring, n);
 }

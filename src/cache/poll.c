@@ -116,6 +116,12 @@ static MAY_WAIT int flush_group(struct cache *c, uint32_t ring, uint64_t positio
 
 	if (!noted_already(cn, ring, position))
 		return 0; /* skipped, or claimed from the middle */
+	/*
+	 * Alone in the pool: whoever evicts the group is this node, which adds its own counts
+	 * anyway.  (A node that joins just now misses the counts of one window.)
+	 */
+	if (atomic_load_explicit(&cn->cns_live, memory_order_relaxed) == 1)
+		return 0;
 	uint32_t n = take_counts(cn, chunk, words, which);
 
 	c->count.groups_flushed++;
@@ -157,10 +163,9 @@ static MAY_WAIT int poll_once(struct cache *c)
 	    fab_read(FAB_HOTNESS, cn->pool->plan.cursors_offset, &cursors, sizeof(cursors));
 	int status = flow_run(c->worker, &op, 1), moved = 0;
 
-	if (!status)
-		atomic_store_explicit(&cn->small_head, cursors.ring[RING_SMALL].head,
-				      memory_order_relaxed);
 	for (uint32_t ring = 0; ring < RING_QUEUES && !status; ring++) {
+		atomic_store_explicit(&cn->head[ring], cursors.ring[ring].head,
+				      memory_order_relaxed);
 		cn_see_tail(cn, ring, cursors.ring[ring].tail);
 		status = note_new(c, ring, cursors.ring[ring].head, cursors.ring[ring].tail);
 		if (!status)

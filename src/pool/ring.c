@@ -75,38 +75,55 @@ static int node_filled(const struct plan *plan, uint64_t node, uint64_t p)
 	       node_cycle(node) == (plan_ring_cycle(plan, p) & (NODE_CYCLE_COUNT - 1));
 }
 
+/* How many nodes from head on can be taken: up to `count` filled ones and what was passed. */
+static uint32_t leading_nodes(const struct plan *plan, uint64_t head, const uint64_t *nodes,
+			      uint32_t n, uint32_t count)
+{
+	uint32_t leading = 0, filled = 0;
+
+	for (; leading < n; leading++) {
+		int full = node_filled(plan, nodes[leading], head + leading);
+
+		if ((!full && !node_passed(plan, nodes[leading], head + leading)) ||
+		    (full && filled == count))
+			break;
+		filled += (uint32_t)full;
+	}
+	return leading;
+}
+
 /*
- * Move head over up to n positions of which the nodes are known.  *claimed receives how many
- * are ours from *position on.  FORGE_E_AGAIN: lost the race, look again.
+ * Move head on.  nodes[] receives the nodes of the *claimed positions that are ours, from
+ * *position on.  FORGE_E_AGAIN: lost the race, look again.
  */
 static MAY_WAIT int advance_head(const struct pool *pool, struct worker *w,
 				 enum fab_purpose purpose, const struct ring_claim_wish *wish,
-				 uint64_t head, uint32_t n, int ample, uint64_t *nodes,
+				 uint64_t head, uint64_t occupancy, uint64_t *nodes,
 				 uint64_t *position, uint32_t *claimed)
 {
 	const struct plan *plan = &pool->plan;
 	uint64_t head_address = plan_head_address(plan, wish->ring);
 
-	if (ample) {
-		struct fab_op faa = fab_faa(purpose, head_address, n);
+	/* More positions than chunks: many were passed, and passing them by READ is cheaper. */
+	if (occupancy > (uint64_t)wish->count * ((uint64_t)wish->evictors + 1) &&
+	    occupancy <= plan->chunk_count) {
+		struct fab_op faa = fab_faa(purpose, head_address, wish->count);
 		int status = flow_run(w, &faa, 1);
 
 		if (status)
 			return status;
 		*position = faa.old;
-		*claimed = n;
-		return read_nodes(pool, w, purpose, wish->ring, faa.old, n, nodes);
+		*claimed = wish->count;
+		return read_nodes(pool, w, purpose, wish->ring, faa.old, wish->count, nodes);
 	}
-	uint32_t leading = 0;
+	uint32_t n = (uint32_t)min_u64(RING_CLAIM_MAX, occupancy), leading = 0;
 
 	for (unsigned pauses = 0; leading == 0; pauses++) {
 		int status = read_nodes(pool, w, purpose, wish->ring, head, n, nodes);
 
 		if (status)
 			return status;
-		while (leading < n && (node_filled(plan, nodes[leading], head + leading) ||
-				       node_passed(plan, nodes[leading], head + leading)))
-			leading++;
+		leading = leading_nodes(plan, head, nodes, n, wish->count);
 		if (leading == 0 && pauses >= RING_SKIP_PAUSES) {
 			if (!pool_rule(pool, RULE_SKIP_LATE_PRODUCER))
 				return FORGE_E_AGAIN;
@@ -249,12 +266,8 @@ int ring_claim(const struct pool *pool, struct worker *w, enum fab_purpose purpo
 
 		if (occupancy <= 0)
 			return FORGE_MISS;
-		uint32_t n = (uint32_t)min_u64(wish->count, (uint64_t)occupancy);
-		int ample =
-		    (uint64_t)occupancy > (uint64_t)wish->count * ((uint64_t)wish->evictors + 1);
-
-		status = advance_head(pool, w, purpose, wish, cursor[0], n, ample, nodes, &position,
-				      &claimed);
+		status = advance_head(pool, w, purpose, wish, cursor[0], (uint64_t)occupancy, nodes,
+				      &position, &claimed);
 	}
 	for (uint32_t i = 0; !status && i < claimed; i++) {
 		uint64_t p = position + i;
@@ -275,16 +288,17 @@ int ring_claim(const struct pool *pool, struct worker *w, enum fab_purpose purpo
 int ring_claim_middle(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
 		      uint32_t ring, uint32_t owner, struct ring_claimed *known)
 {
-	uint64_t word = chunk_pack_evicting(owner, ring, known->generation, known->position);
-	struct fab_op cas =
-	    fab_cas(purpose, plan_chunk_word_address(&pool->plan, known->chunk),
-		    chunk_pack_queued(ring, known->generation, known->position), word);
-	int status = flow_run(w, &cas, 1);
+	const struct plan *plan = &pool->plan;
+	struct ring_claim_wish wish = {.ring = ring, .owner = owner};
+	uint64_t p = known->position, node;
+	struct fab_op op = fab_read(purpose, plan_ring_node_address(plan, ring, p), &node, 8);
+	int status = flow_run(w, &op, 1), won = 0;
 
 	if (status)
 		return status;
-	if (!fab_cas_won(&cas))
+	if (!node_filled(plan, node, p) || !ring_node_valid(plan, node) ||
+	    node_chunk(node) != known->chunk || node_generation(node) != known->generation)
 		return FORGE_MISS;
-	known->word = word;
-	return 0;
+	status = take_chunk(pool, w, purpose, &wish, p, node, known, &won);
+	return status ? status : won ? 0 : FORGE_MISS;
 }

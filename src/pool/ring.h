@@ -90,8 +90,9 @@ MAY_WAIT int ring_claim(const struct pool *, struct worker *, enum fab_purpose,
 			const struct ring_claim_wish *, struct ring_claimed *out, uint32_t *count);
 
 /*
- * Claim one queued chunk from the middle of its ring, wherever head is; the node is left to the
- * dequeuer that passes it.  known describes the chunk as last seen queued.
+ * Claim one queued chunk from the middle of its ring, wherever head is.  known names chunk,
+ * generation and position as last seen queued; the rest is filled in from the node, which is
+ * reset, so that the dequeuer that gets there just passes it.
  * Waits.  0, FORGE_MISS when it is no longer there, or FORGE_E_NODE.
  */
 MAY_WAIT int ring_claim_middle(const struct pool *, struct worker *, enum fab_purpose,
