@@ -130,13 +130,21 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 			      "choose a smaller object size or group",
 			      p.group_objects, object_bytes, chunk_bytes);
 	p.chunk_bytes = (uint32_t)chunk_bytes;
-	p.value_bytes_max = (uint32_t)min_u64(chunk_bytes - TWIM_BYTES,
-					      LAYOUT_OBJECT_UNITS_MAX * LAYOUT_UNIT_BYTES) -
+	uint64_t room =
+	    min_u64(chunk_bytes - TWIM_BYTES, LAYOUT_OBJECT_UNITS_MAX * LAYOUT_UNIT_BYTES);
+
+	/* An object takes whole units. */
+	p.value_bytes_max = (uint32_t)(room / LAYOUT_UNIT_BYTES * LAYOUT_UNIT_BYTES) -
 			    LAYOUT_OBJECT_HEADER_BYTES - 16;
 	memcpy(p.policy, policy, strlen(policy));
 
 	uint64_t chunk_count = wish->chunk_count;
 
+	if (max_u64(wish->pool_bytes, chunk_count * chunk_bytes) > (UINT64_C(1) << 38))
+		return REFUSE("the pool would be %" PRIu64
+			      " bytes; a 34-bit pointer to 16-byte units reaches 256 GiB: "
+			      "export several pools",
+			      max_u64(wish->pool_bytes, chunk_count * chunk_bytes));
 	if (chunk_count == 0) {
 		uint64_t low = 0, high = LAYOUT_CHUNK_COUNT_MAX;
 
@@ -149,6 +157,15 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 				high = middle - 1;
 		}
 		chunk_count = low;
+		if (chunk_count == LAYOUT_CHUNK_COUNT_MAX &&
+		    plan_lay_out(&p, (uint32_t)chunk_count, slots) + p.chunk_bytes <=
+			wish->pool_bytes)
+			return REFUSE("%u chunks of %u bytes, the most there can be, take only "
+				      "%" PRIu64 " of %" PRIu64
+				      " bytes: choose a larger group or object size, or export "
+				      "several pools",
+				      LAYOUT_CHUNK_COUNT_MAX, p.chunk_bytes, p.pool_bytes,
+				      wish->pool_bytes);
 		if (chunk_count < 4) {
 			uint64_t least = plan_lay_out(&p, 4, slots);
 
@@ -167,12 +184,10 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 	 */
 	if (wish->cn_max == 0)
 		p.cn_max = (uint32_t)min_u64(PLAN_CN_MAX_DEFAULT, max_u64(1, chunk_count / 16));
-	plan_lay_out(&p, (uint32_t)chunk_count, slots);
-	if (p.pool_bytes > (UINT64_C(1) << 38))
-		return REFUSE("the pool would be %" PRIu64
-			      " bytes; a 34-bit pointer to 16-byte units reaches 256 GiB: "
-			      "export several pools",
-			      p.pool_bytes);
+	if (plan_lay_out(&p, (uint32_t)chunk_count, slots) > (UINT64_C(1) << 38))
+		return REFUSE("%" PRIu64 " chunks would make a pool of %" PRIu64
+			      " bytes; the limit is 256 GiB: export several pools",
+			      chunk_count, p.pool_bytes);
 	*out = p;
 	return 0;
 }
