@@ -33,11 +33,7 @@ static int check_served(const struct command *c, const char *pool_name)
 		    "--pool %s'",
 		    pool_name, pool_name);
 	if (served == FORGE_E_POOL_ABSENT)
-		return tool_fail(
-		    c,
-		    "there is no pool %s: check the name, or start 'forge node --pool %s "
-		    "--size SIZE'",
-		    pool_name, pool_name);
+		return tool_fail_absent(c, pool_name);
 	return tool_fail(c, "%s", text);
 }
 

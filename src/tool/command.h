@@ -28,4 +28,7 @@ struct command {
 /* Print "forge <name>: <sentence>" to standard error; returns TOOL_ERROR. */
 int tool_fail(const struct command *, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* The same for a pool that is not there, with how to make one. */
+int tool_fail_absent(const struct command *, const char *pool_name);
+
 #endif

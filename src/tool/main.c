@@ -33,6 +33,15 @@ int tool_fail(const struct command *c, const char *format, ...)
 	return TOOL_ERROR;
 }
 
+int tool_fail_absent(const struct command *c, const char *pool_name)
+{
+	return tool_fail(
+	    c,
+	    "there is no pool %s: check the name, or start 'forge node --pool %s --size "
+	    "SIZE'",
+	    pool_name, pool_name);
+}
+
 static const struct command *find(const char *name)
 {
 	for (unsigned i = 0; i < ARRAY_COUNT(commands); i++)

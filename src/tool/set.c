@@ -87,16 +87,11 @@ static int take_value(const struct config *config, const struct opts_parsed *par
 static int value_too_large(const struct plan *plan, const struct config *config, uint32_t key_bytes,
 			   size_t bytes)
 {
-	uint64_t room = min_u64(plan->chunk_bytes - TWIM_BYTES,
-				(uint64_t)LAYOUT_OBJECT_UNITS_MAX * LAYOUT_UNIT_BYTES);
-
-	room = room / LAYOUT_UNIT_BYTES * LAYOUT_UNIT_BYTES;
-	return tool_fail(
-	    &command_set,
-	    "the value has %zu bytes, %s takes at most %llu with this key: cut it into "
-	    "several keys, or format a pool with larger --object-bytes",
-	    bytes, config->pool,
-	    (unsigned long long)(room - LAYOUT_OBJECT_HEADER_BYTES - key_bytes));
+	/* value_bytes_max is for a key of 16 bytes. */
+	return tool_fail(&command_set,
+			 "the value has %zu bytes, %s takes at most %u with this key: cut it into "
+			 "several keys, or format a pool with larger --object-bytes",
+			 bytes, config->pool, plan->value_bytes_max + 16 - key_bytes);
 }
 
 static int store(const struct config *config, struct cache_key key, const struct input *input)

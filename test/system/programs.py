@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 
-from harness import FORGE, Skip, case, main
+from harness import case, main
 
 
 @case

@@ -1,0 +1,310 @@
+/* stat.c: `forge stat`: what is in a pool and who is attached, as a page or as JSON. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/opts.h"
+#include "base/text.h"
+#include "tool/look.h"
+#include "tool/survey.h"
+
+struct config {
+	const char *pool;
+	bool json, scan;
+};
+
+static const struct opt options[] = {
+    OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
+	       "The pool: shm:/name, or the path of a file."),
+    OPT_FLAG(struct config, json, "json", 0, "Print JSON instead of tables."),
+    OPT_FLAG(struct config, scan, "scan", 0,
+	     "READ the whole index as well, to count the objects and their bytes."),
+};
+
+static const struct opts_table table = {
+    .command = "forge stat",
+    .sentence = "Print the geometry of a pool, what its chunks and rings hold, and the compute "
+		"nodes in its registry.  Only reads, with or without a node.  Exit status: 0, or 2 "
+		"for an error.",
+    .options = options,
+    .option_count = ARRAY_COUNT(options),
+};
+
+static int run(int argc, char **argv);
+
+const struct command command_stat = {"stat", "Print what a pool holds and who is attached.", run};
+
+static const char *const chunk_state_names[CHUNK_STATES] = {
+    [CHUNK_FREE] = "free",     [CHUNK_RESERVED] = "reserved", [CHUNK_OPEN] = "open",
+    [CHUNK_QUEUED] = "queued", [CHUNK_EVICTING] = "evicting", [CHUNK_PART] = "part",
+};
+static const char *const ring_names[RING_COUNT] = {
+    [RING_SMALL] = "small", [RING_MAIN] = "main", [RING_FREE] = "free"};
+static const char *const registry_state_names[] = {
+    [REGISTRY_FREE] = "free",
+    [REGISTRY_LIVE] = "live",
+    [REGISTRY_DEAD] = "dead",
+    [REGISTRY_RECOVERING] = "recovering",
+};
+
+static int process_is_alive(uint64_t id)
+{
+	return kill((pid_t)registry_pid(id), 0) == 0 || errno == EPERM;
+}
+
+/* ---- for people --------------------------------------------------------------------------- */
+
+static void print_chunks(const struct survey *s)
+{
+	struct text_table *t = text_table_open("lr");
+	struct text n;
+
+	text_table_cell(t, "chunks");
+	text_table_cell(t, "count");
+	text_table_rule(t);
+	for (unsigned state = 0; state < CHUNK_STATES; state++) {
+		text_table_cell(t, "%s", chunk_state_names[state]);
+		text_table_cell(t, "%s", text_grouped(&n, s->chunks[state]));
+	}
+	if (s->chunks_unknown) {
+		text_table_cell(t, "in no known state");
+		text_table_cell(t, "%s", text_grouped(&n, s->chunks_unknown));
+	}
+	text_table_print(t, stdout);
+	text_table_close(t);
+	putchar('\n');
+}
+
+static void print_rings(const struct survey *s)
+{
+	struct text_table *t = text_table_open("lrrrrr");
+	struct text n[5];
+
+	text_table_cell(t, "ring");
+	text_table_cell(t, "head");
+	text_table_cell(t, "tail");
+	text_table_cell(t, "between");
+	text_table_cell(t, "chunks");
+	text_table_cell(t, "members");
+	text_table_rule(t);
+	for (unsigned r = 0; r < RING_COUNT; r++) {
+		uint64_t head = s->cursors.ring[r].head, tail = s->cursors.ring[r].tail;
+
+		text_table_cell(t, "%s", ring_names[r]);
+		text_table_cell(t, "%s", text_grouped(&n[0], head));
+		text_table_cell(t, "%s", text_grouped(&n[1], tail));
+		text_table_cell(t, "%s", text_grouped(&n[2], tail > head ? tail - head : 0));
+		text_table_cell(t, "%s", text_grouped(&n[3], s->ring_chunks[r]));
+		text_table_cell(t, "%s",
+				r < RING_QUEUES ? text_grouped(&n[4], s->ring_members[r]) : "-");
+	}
+	text_table_print(t, stdout);
+	text_table_close(t);
+	putchar('\n');
+}
+
+static void print_scan(const struct survey *s, const struct plan *p)
+{
+	struct text n, share, bytes;
+
+	if (!s->has_scan)
+		return;
+	printf("objects             %s, %s of what fits when all are of %u bytes\n",
+	       text_grouped(&n, s->slots_live),
+	       text_percent(&share, (double)s->slots_live / (double)plan_capacity_objects(p)),
+	       p->object_bytes);
+	printf("object bytes        %s, %s of the chunks\n", text_bytes(&bytes, s->live_bytes),
+	       text_percent(&share, survey_fill(s, p)));
+	printf("stale slots         %s", text_grouped(&n, s->slots_stale));
+	printf(" of %s slots\n\n", text_grouped(&n, s->slots));
+}
+
+static void print_registry(const struct survey *s, const struct plan *p, uint64_t now_us)
+{
+	struct text_table *t = text_table_open("rllrrrrr");
+	uint32_t count = 0;
+	struct text n[3];
+
+	static const char *const head[] = {"cn",     "state",	  "process",	   "threads",
+					   "chunks", "last poll", "flushed small", "main"};
+	for (unsigned i = 0; i < ARRAY_COUNT(head); i++)
+		text_table_cell(t, "%s", head[i]);
+	text_table_rule(t);
+	for (uint32_t cn = 0; cn < p->cn_max; cn++) {
+		const struct layout_registry *line = &s->lines[cn];
+		uint32_t state = registry_state(line->id);
+
+		if (state == REGISTRY_FREE && !s->held[cn])
+			continue;
+		count++;
+		text_table_cell(t, "%u", cn);
+		text_table_cell(t, "%s", registry_state_names[state]);
+		text_table_cell(t, "%u%s", registry_pid(line->id),
+				process_is_alive(line->id) ? "" : " (gone)");
+		text_table_cell(t, "%" PRIu64, line->worker_count);
+		text_table_cell(t, "%u", s->held[cn]);
+		text_table_cell(t, "%s",
+				line->polled_us && now_us >= line->polled_us
+				    ? text_duration(&n[0], 1000 * (now_us - line->polled_us))
+				    : "-");
+		text_table_cell(t, "%s", text_grouped(&n[1], line->flushed[RING_SMALL]));
+		text_table_cell(t, "%s", text_grouped(&n[2], line->flushed[RING_MAIN]));
+	}
+	printf("compute nodes       %u of at most %u\n", count, p->cn_max);
+	if (count)
+		text_table_print(t, stdout);
+	text_table_close(t);
+}
+
+static void print_page(const struct look_at *look, const struct config *config,
+		       const struct survey *s)
+{
+	const struct pool *pool = &look->pool;
+	char text[2048];
+
+	printf("name                %s\n", config->pool);
+	printf("id                  %016" PRIx64 "\n", pool->pool_id);
+	printf("epoch               %" PRIu64 "\n", pool->epoch);
+	printf("memory node         %s\n", look->is_served ? "serves it" : "none");
+	plan_print(&pool->plan, text, sizeof(text));
+	printf("%s\n", text);
+	print_chunks(s);
+	print_rings(s);
+	print_scan(s, &pool->plan);
+	print_registry(s, &pool->plan, worker_now_us(&look->worker));
+}
+
+/* ---- for programs ------------------------------------------------------------------------- */
+
+static json_t *number(uint64_t n)
+{
+	return json_integer((json_int_t)n);
+}
+
+static json_t *plan_json(const struct plan *p)
+{
+	return json_pack(
+	    "{s:I, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I}",
+	    "pool_bytes", (json_int_t)p->pool_bytes, "policy", p->policy, "chunk_count",
+	    (int)p->chunk_count, "chunk_bytes", (int)p->chunk_bytes, "group_objects",
+	    (int)p->group_objects, "object_bytes", (int)p->object_bytes, "slot_words",
+	    (int)p->slot_words, "bucket_count", (int)p->bucket_count, "bucket_bytes",
+	    (int)p->bucket_bytes, "cn_max", (int)p->cn_max, "ring_nodes", (int)p->ring_nodes,
+	    "ofm_rows", (int)p->ofm_rows, "window_groups", (int)p->window_groups, "value_bytes_max",
+	    (int)p->value_bytes_max, "metadata_bytes", (json_int_t)plan_metadata_bytes(p),
+	    "capacity_objects", (json_int_t)plan_capacity_objects(p));
+}
+
+static json_t *rings_json(const struct survey *s)
+{
+	json_t *rings = json_object();
+
+	for (unsigned r = 0; r < RING_COUNT; r++) {
+		json_t *ring = json_object();
+
+		json_object_set_new(ring, "head", number(s->cursors.ring[r].head));
+		json_object_set_new(ring, "tail", number(s->cursors.ring[r].tail));
+		json_object_set_new(ring, "chunks", number(s->ring_chunks[r]));
+		if (r < RING_QUEUES)
+			json_object_set_new(ring, "members", number(s->ring_members[r]));
+		json_object_set_new(rings, ring_names[r], ring);
+	}
+	return rings;
+}
+
+static json_t *registry_json(const struct survey *s, const struct plan *p)
+{
+	json_t *lines = json_array();
+
+	for (uint32_t cn = 0; cn < p->cn_max; cn++) {
+		const struct layout_registry *line = &s->lines[cn];
+		uint32_t state = registry_state(line->id);
+		json_t *o;
+
+		if (state == REGISTRY_FREE && !s->held[cn])
+			continue;
+		o = json_object();
+		json_object_set_new(o, "cn", number(cn));
+		json_object_set_new(o, "state", json_string(registry_state_names[state]));
+		json_object_set_new(o, "pid", number(registry_pid(line->id)));
+		json_object_set_new(o, "process_is_alive",
+				    json_boolean(process_is_alive(line->id)));
+		json_object_set_new(o, "worker_count", number(line->worker_count));
+		json_object_set_new(o, "chunks_held", number(s->held[cn]));
+		json_object_set_new(o, "polled_us", number(line->polled_us));
+		json_object_set_new(o, "flushed_small", number(line->flushed[RING_SMALL]));
+		json_object_set_new(o, "flushed_main", number(line->flushed[RING_MAIN]));
+		json_object_set_new(o, "flush_generation", number(line->flush_generation));
+		json_array_append_new(lines, o);
+	}
+	return lines;
+}
+
+static json_t *scan_json(const struct survey *s, const struct plan *p)
+{
+	json_t *scan = json_object();
+
+	json_object_set_new(scan, "objects", number(s->slots_live));
+	json_object_set_new(scan, "object_bytes", number(s->live_bytes));
+	json_object_set_new(scan, "fill_factor", json_real(survey_fill(s, p)));
+	json_object_set_new(scan, "slots", number(s->slots));
+	json_object_set_new(scan, "slots_stale", number(s->slots_stale));
+	json_object_set_new(scan, "slots_tentative", number(s->slots_tentative));
+	return scan;
+}
+
+static void print_json(const struct look_at *look, const struct config *config,
+		       const struct survey *s)
+{
+	const struct plan *plan = &look->pool.plan;
+	json_t *root = json_object(), *chunks = json_object();
+	char id[17];
+
+	snprintf(id, sizeof(id), "%016" PRIx64, look->pool.pool_id);
+	json_object_set_new(root, "schema", json_string("forge-stat-1"));
+	json_object_set_new(root, "pool", json_string(config->pool));
+	json_object_set_new(root, "id", json_string(id));
+	json_object_set_new(root, "epoch", number(look->pool.epoch));
+	json_object_set_new(root, "is_served", json_boolean(look->is_served));
+	json_object_set_new(root, "plan", plan_json(plan));
+	for (unsigned state = 0; state < CHUNK_STATES; state++)
+		json_object_set_new(chunks, chunk_state_names[state], number(s->chunks[state]));
+	json_object_set_new(chunks, "unknown", number(s->chunks_unknown));
+	json_object_set_new(root, "chunks", chunks);
+	json_object_set_new(root, "rings", rings_json(s));
+	json_object_set_new(root, "flush_generation", number(s->cursors.flush_generation));
+	json_object_set_new(root, "compute_nodes", registry_json(s, plan));
+	if (s->has_scan)
+		json_object_set_new(root, "scan", scan_json(s, plan));
+	json_dumpf(root, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(root);
+}
+
+static int run(int argc, char **argv)
+{
+	struct config config;
+	struct opts_parsed parsed;
+	struct look_at look;
+	struct survey s;
+	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
+
+	if (status >= 0)
+		return status;
+	status = tool_look_open(&command_stat, config.pool, &look);
+	if (status)
+		return status;
+	status = survey_take(&look.pool, &look.worker, config.scan, &s);
+	if (status) {
+		status = tool_fail(&command_stat, "%s: %s", config.pool, status_sentence(status));
+	} else {
+		(config.json ? print_json : print_page)(&look, &config, &s);
+		survey_free(&s);
+	}
+	tool_look_close(&look);
+	return status;
+}

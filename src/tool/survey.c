@@ -1,0 +1,172 @@
+/* survey.c: READ the metadata and count. */
+#include "tool/survey.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/index.h"
+#include "pool/registry.h"
+
+/* Bytes of index in one READ. */
+#define SCAN_BYTES (64u << 10)
+
+static int read_bytes(struct worker *w, uint64_t raddr, void *buf, uint64_t bytes)
+{
+	struct fab_op op = fab_read(FAB_CONTROL, raddr, buf, (uint32_t)bytes);
+
+	return flow_run(w, &op, 1);
+}
+
+static void count_chunk(const struct plan *p, uint64_t word, struct survey *s)
+{
+	uint32_t state = chunk_state(word), owner = chunk_owner(word), ring = chunk_ring(word);
+
+	if (state >= CHUNK_STATES) {
+		s->chunks_unknown++;
+		return;
+	}
+	s->chunks[state]++;
+	if (state == CHUNK_RESERVED || state == CHUNK_OPEN || state == CHUNK_EVICTING) {
+		if (owner < p->cn_max)
+			s->held[owner]++;
+	} else if ((state == CHUNK_QUEUED || state == CHUNK_FREE) && ring < RING_COUNT) {
+		s->ring_chunks[ring]++;
+	}
+}
+
+/* A FULL node counts while its chunk is queued under just that ticket. */
+static void count_nodes(const struct plan *p, uint32_t ring, const uint64_t *nodes,
+			const uint64_t *words, struct survey *s)
+{
+	for (uint32_t i = 0; i < p->ring_nodes; i++) {
+		uint64_t node = nodes[i];
+
+		if (node_state(node) != NODE_FULL || node_chunk(node) >= p->chunk_count)
+			continue;
+		uint64_t word = words[node_chunk(node)];
+
+		if (chunk_state(word) == CHUNK_QUEUED && chunk_ring(word) == ring &&
+		    chunk_generation(word) == node_generation(node) &&
+		    (chunk_position(word) & (p->ring_nodes - 1)) == i)
+			s->ring_members[ring] += node_object_count(node);
+	}
+}
+
+/* Bytes of the object a live word points to; its header knows when the word cannot. */
+static int object_bytes(struct worker *w, uint64_t word, uint64_t *bytes)
+{
+	struct layout_object header;
+	int status;
+
+	*bytes = index_object_bytes(word);
+	if (index_blocks(word) != INDEX_BLOCKS_HEADER)
+		return 0;
+	status = read_bytes(w, index_object_address(word), &header, sizeof(header));
+	if (!status)
+		*bytes = round_up_u64((uint64_t)LAYOUT_OBJECT_HEADER_BYTES + header.key_bytes +
+					  header.value_bytes,
+				      LAYOUT_BLOCK_BYTES);
+	return status;
+}
+
+static int count_slot(const struct plan *p, struct worker *w, uint64_t word, const uint64_t *words,
+		      struct survey *s)
+{
+	uint32_t chunk;
+	uint64_t bytes;
+	int status;
+
+	s->slots++;
+	if (index_blocks(word) == INDEX_BLOCKS_EMPTY)
+		return 0;
+	if (index_blocks(word) == INDEX_BLOCKS_TENTATIVE) {
+		s->slots_tentative++;
+		return 0;
+	}
+	chunk = plan_chunk_of_pointer(p, index_pointer(word));
+	if (chunk >= p->chunk_count || chunk_state(words[chunk]) == CHUNK_FREE ||
+	    chunk_state(words[chunk]) == CHUNK_RESERVED ||
+	    index_generations_behind(p, word, chunk_generation(words[chunk])) != 0) {
+		s->slots_stale++;
+		return 0;
+	}
+	s->slots_live++;
+	status = object_bytes(w, word, &bytes);
+	if (!status)
+		s->live_bytes += min_u64(bytes, p->chunk_bytes);
+	return status;
+}
+
+static int scan_index(const struct plan *p, struct worker *w, const uint64_t *words,
+		      struct survey *s)
+{
+	uint64_t *part = malloc(SCAN_BYTES);
+	uint64_t total = plan_slot_count(p) * 8 * p->slot_words;
+	int status = part ? 0 : FORGE_E_NO_MEMORY;
+
+	for (uint64_t done = 0; done < total && !status; done += SCAN_BYTES) {
+		uint64_t bytes = min_u64(SCAN_BYTES, total - done);
+
+		status = read_bytes(w, p->index_offset + done, part, bytes);
+		for (uint64_t i = 0; i < bytes / 8 && !status; i += p->slot_words)
+			status = count_slot(p, w, part[i], words, s);
+	}
+	free(part);
+	s->has_scan = 1;
+	return status;
+}
+
+static int count_all(const struct plan *p, struct worker *w, int scan, uint64_t *words,
+		     uint64_t *nodes, struct survey *s)
+{
+	int status = read_bytes(w, p->cursors_offset, &s->cursors, sizeof(s->cursors));
+
+	if (!status)
+		status = read_bytes(w, p->chunk_table_offset, words, 8 * (uint64_t)p->chunk_count);
+	if (status)
+		return status;
+	for (uint32_t chunk = 0; chunk < p->chunk_count; chunk++)
+		count_chunk(p, words[chunk], s);
+	for (uint32_t ring = 0; ring < RING_QUEUES; ring++) {
+		status = read_bytes(w, p->ring_offset[ring], nodes, 8 * (uint64_t)p->ring_nodes);
+		if (status)
+			return status;
+		count_nodes(p, ring, nodes, words, s);
+	}
+	return scan ? scan_index(p, w, words, s) : 0;
+}
+
+int survey_take(const struct pool *pool, struct worker *w, int scan, struct survey *out)
+{
+	const struct plan *p = &pool->plan;
+	struct survey s = {
+	    .lines = calloc(p->cn_max, sizeof(*s.lines)),
+	    .held = calloc(p->cn_max, sizeof(*s.held)),
+	};
+	uint64_t *words = malloc(8 * (uint64_t)p->chunk_count);
+	uint64_t *nodes = malloc(8 * (uint64_t)p->ring_nodes);
+	int status = FORGE_E_NO_MEMORY;
+
+	if (s.lines && s.held && words && nodes)
+		status = registry_read(pool, w, FAB_CONTROL, s.lines);
+	if (!status)
+		status = count_all(p, w, scan, words, nodes, &s);
+	free(words);
+	free(nodes);
+	if (status)
+		survey_free(&s);
+	else
+		*out = s;
+	return status;
+}
+
+void survey_free(struct survey *s)
+{
+	free(s->lines);
+	free(s->held);
+}
+
+double survey_fill(const struct survey *s, const struct plan *p)
+{
+	return (double)s->live_bytes / ((double)p->chunk_count * p->chunk_bytes);
+}

@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""Whatever is wrong, `forge` says so in one sentence with the remedy, and ends with status 2.
+
+	bad_input.py FORGE
+
+Each case makes one thing wrong with real files, pools and processes, and demands the status, the
+words that name the thing, the words that name the remedy, and that what was there still is.
+"""
+import os
+import signal
+import struct
+import subprocess
+import sys
+
+from harness import FORGE, Skip, case, main
+
+# Offsets of the superblock (src/layout/plan.h).
+MAGIC, VERSION, STATE, FINGERPRINT, PLAN = 0, 8, 12, 16, 48
+CLIENTS = (("get", "k"), ("set", "k", "v"), ("del", "k"))
+
+
+def make_pool(t):
+    """A valid pool in a file, at rest; its bytes."""
+    t.pool = t.path("pool")
+    assert t.node("--size", "4M", "--keep").end() == 0
+    with open(t.pool, "rb") as f:
+        return f.read()
+
+
+def put(t, data, name="pool"):
+    t.pool = t.path(name)
+    with open(t.pool, "wb") as f:
+        f.write(data)
+
+
+def expect_refused(t, *words):
+    """Nodes and tools refuse what lies at t.pool, and leave it as it is."""
+    with open(t.pool, "rb") as f:
+        before = f.read()
+    t.on_pool("node").expect(2, b"", (t.pool, *words))
+    t.on_pool("node", "--size", "4M").expect(2, b"", (t.pool, *words))
+    t.on_pool("stat").expect(2, b"", t.pool)
+    with open(t.pool, "rb") as f:
+        assert f.read() == before, "the file was changed"
+
+
+def patched(data, offset, new):
+    return data[:offset] + new + data[offset + len(new):]
+
+
+def expect_force_mends(t):
+    node = t.node("--size", "4M", "--force")
+    t.on_pool("set", "k", "v").expect(0)
+    t.on_pool("get", "k").expect(0, b"v")
+    assert node.end() == 0
+
+
+@case
+def no_such_pool(t):
+    for command in CLIENTS + (("stat",),):
+        t.on_pool(*command).expect(2, b"", ("no pool " + t.pool, "check the name",
+                                            f"forge node --pool {t.pool} --size"))
+    t.on_pool("node").expect(2, b"", ("no pool " + t.pool, "give --size"))
+
+
+@case
+def node_gone(t):
+    node = t.node("--size", "16M")
+    assert node.end(signal.SIGKILL) == -signal.SIGKILL
+    for command in CLIENTS:
+        t.on_pool(*command).expect(2, b"", (t.pool + " has no memory node",
+                                            "start it again with 'forge node --pool " + t.pool))
+
+
+@case
+def second_node(t):
+    first = t.node("--size", "16M")
+    t.on_pool("set", "k", "v").expect(0)
+    for more in ((), ("--size", "16M"), ("--size", "16M", "--force")):
+        t.on_pool("node", *more).expect(2, b"", ("another node serves " + t.pool, "stop it first"))
+    t.on_pool("get", "k").expect(0, b"v")
+    assert first.end() == 0
+
+
+@case
+def foreign_file(t):
+    for content in (b"#!/bin/sh\necho precious\n", b"\x7fELF" + bytes(9000), b"x"):
+        put(t, content)
+        expect_refused(t, "not a FORGE pool", "not overwritten", "choose another name")
+        t.on_pool("node", "--size", "4M", "--force").expect(
+            2, b"", ("not a FORGE pool", "remove it yourself"))
+        with open(t.pool, "rb") as f:
+            assert f.read() == content
+        for command in CLIENTS:
+            t.on_pool(*command).expect(2, b"", t.pool)
+
+
+@case
+def not_a_file_at_all(t):
+    for t.pool in (t.dir, "/dev/null"):
+        t.on_pool("node", "--size", "4M").expect(2, b"", ("not a regular file", "name the pool"))
+        t.on_pool("get", "k").expect(2, b"", ("not a regular file",))
+
+
+@case
+def truncated_pool(t):
+    data = make_pool(t)
+    for bytes_left, words in ((len(data) - 8, "the file was cut"), (8192, "the file was cut"),
+                              (4096, "the file was cut"), (1000, "which no pool has"),
+                              (0, "is empty")):
+        put(t, data[:bytes_left])
+        expect_refused(t, words, "--force")
+    expect_force_mends(t)
+
+
+@case
+def pool_of_another_layout(t):
+    data = make_pool(t)
+    for offset, new, words in (
+            (VERSION, struct.pack("<I", 77), "layout version 77"),
+            (FINGERPRINT, struct.pack("<Q", 0x1234), "layout fingerprint 0000000000001234")):
+        put(t, patched(data, offset, new))
+        expect_refused(t, words, "use the build that made it", "--force")
+    expect_force_mends(t)
+
+
+@case
+def half_formatted_pool(t):
+    data = make_pool(t)
+    put(t, patched(data, STATE, struct.pack("<I", 0)))
+    expect_refused(t, "format never finished", "--force")
+    expect_force_mends(t)
+    # Killed even before it wrote the superblock.
+    put(t, bytes(len(data)))
+    expect_refused(t, "the magic is", "--force")
+    expect_force_mends(t)
+
+
+@case
+def plan_that_lies(t):
+    data = make_pool(t)
+    put(t, patched(data, PLAN + 8, struct.pack("<I", 7)))
+    expect_refused(t, "fails its checksum", "--force")
+    expect_force_mends(t)
+
+
+@case
+def another_plan_than_the_pool_has(t):
+    make_pool(t)
+    for more in (("--size", "8M"), ("--size", "4M", "--group-objects", "32"),
+                 ("--size", "4M", "--policy", "forge-paper")):
+        t.on_pool("node", *more).expect(2, b"", ("exists with another plan", "policy forge",
+                                                 "groups of 64", "--force"))
+
+
+@case
+def dev_shm_is_full(t):
+    free = os.statvfs("/dev/shm")
+    size = (free.f_bavail * free.f_frsize + (1 << 30)) // 8 * 8
+    if size > 255 << 30:
+        raise Skip("/dev/shm has more room than a pool may have")
+    t.on_pool("node", "--size", str(size)).expect(2, b"", ("no space for " + t.pool,
+                                                           "make the pool smaller"))
+    assert not os.path.exists(t.shm_file), "something is left behind"
+
+
+@case
+def small_file_system_is_full(t):
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", t.dir],
+                          capture_output=True, check=False)
+    if done.returncode != 0:
+        raise Skip("a tmpfs of one megabyte needs the right to mount")
+    try:
+        t.pool = t.path("pool")
+        t.on_pool("node", "--size", "4M").expect(2, b"", ("no space for " + t.pool, "smaller"))
+        assert os.listdir(t.dir) == []
+    finally:
+        subprocess.run(["umount", t.dir], check=True)
+
+
+@case
+def plans_that_cannot_be(t):
+    for more, words in ((("--size", "64K"), ("at least", "bytes")),
+                        (("--size", "1T"), ("256 GiB", "several pools")),
+                        (("--size", "200G"), ("take only", "larger group")),
+                        (("--size", "16M", "--object-bytes", "2M"), ("1 MiB", "smaller")),
+                        (("--size", "16M", "--group-objects", "1"), ("between 2 and 512",)),
+                        (("--size", "16M", "--slots-per-object", "0.5"), ("choose 1 to 16",)),
+                        (("--size", "16M", "--cn-max", "128"), ("between 0 and 127",)),
+                        (("--group-objects", "32"), ("--group-objects needs --size",)),
+                        (("--plan",), ("--plan needs --size",)),
+                        (("--force",), ("--force needs --size",)),
+                        (("--size", "16M", "--policy", "forge-papre"),
+                         ("no such policy", "did you mean forge-paper?"))):
+        t.on_pool("node", *more).expect(2, b"", words)
+        assert not os.path.exists(t.shm_file), "something is left behind"
+
+
+@case
+def pool_names_that_cannot_be(t):
+    for name, words in (("relative", "write shm:/name, file:/path or /path"),
+                        ("shm:/a/b", "for a file write file:/path"), ("", "write shm:/name")):
+        t.pool = name
+        t.on_pool("node", "--size", "4M").expect(2, b"", words)
+        for command in CLIENTS + (("stat",),):
+            t.on_pool(*command).expect(2, b"", words)
+
+
+@case
+def no_permission(t):
+    if os.geteuid() != 0:
+        raise Skip("only root can become nobody")
+    data = make_pool(t)
+    os.chmod(t.dir, 0o755)
+    os.chmod(t.pool, 0o600)
+    argv = [FORGE, "node", "--pool", t.pool]
+    try:
+        done = subprocess.run(argv, capture_output=True, env=t.env, user="nobody", check=False)
+    except PermissionError:
+        raise Skip("nobody may not run the program where it was built") from None
+    assert done.returncode == 2 and b"no permission" in done.stderr, done
+    with open(t.pool, "rb") as f:
+        assert f.read() == data
+
+
+@case
+def keys(t):
+    t.node("--size", "16M")
+    for command, *more in CLIENTS:
+        t.on_pool(command, "", *more[1:]).expect(2, b"", ("key is empty", "1 to 250 bytes"))
+        t.on_pool(command, "k" * 251, *more[1:]).expect(2, b"", ("251 bytes", "limit is 250",
+                                                                 "shorten"))
+
+
+@case
+def values(t):
+    t.node("--size", "16M")
+    t.on_pool("set", "k", "old").expect(0)
+    t.on_pool("set", "k", stdin=b"x" * 30000).expect(2, b"", ("30000 bytes", "at most",
+                                                              "larger --object-bytes"))
+    t.on_pool("set", "k", stdin=b"x" * (2 << 20)).expect(2, b"", ("more than", "several keys"))
+    t.on_pool("get", "k").expect(0, b"old")
+    t.on_pool("set", "k", "--file", t.path("absent")).expect(2, b"", (t.path("absent"), "check"))
+    t.on_pool("set", "k", "--file", t.dir).expect(2, b"", ("cannot read " + t.dir,))
+    t.on_pool("set", "k", "v", "--file", t.path("x")).expect(2, b"", "leave one out")
+    t.on_pool("get", "k").expect(0, b"old")
+
+
+@case
+def registry_is_full(t):
+    t.pool = t.path("pool")
+    node = t.node("--size", "4M", "--cn-max", "1", "--keep")
+    assert node.end() == 0
+    registry = t.on_pool("stat", "--json").expect(0).json()["plan"]
+    with open(t.pool, "r+b") as f:
+        # The only line, after superblock, cursors and OFM rows: taken by process 1, which lives.
+        f.seek(4096 + 64 + 2 * registry["ofm_rows"] * registry["group_objects"])
+        f.write(struct.pack("<Q", 1 << 62 | 1))
+    t.node()
+    t.on_pool("get", "k").expect(2, b"", (t.pool, "all 1 compute-node ids", "--cn-max"))
+    lines = t.on_pool("stat", "--json").expect(0).json()["compute_nodes"]
+    assert [(line["state"], line["pid"]) for line in lines] == [("live", 1)], lines
+
+
+@case
+def options_and_subcommands(t):
+    for argv, words in (((), "a subcommand is missing"),
+                        (("noed",), "did you mean 'node'?"),
+                        (("frobnicate",), "unknown subcommand 'frobnicate'"),
+                        (("help", "sett"), "did you mean 'set'?"),
+                        (("--pool", "x"), "options follow the subcommand"),
+                        (("node", "--sise", "1G"), "did you mean --size?"),
+                        (("node", "--size", "much"), "a size such as"),
+                        (("node", "--size"), "--size needs a value"),
+                        (("node", "extra"), "unexpected argument 'extra'"),
+                        (("get",), "expected KEY"),
+                        (("get", "a", "b"), "unexpected argument 'b'"),
+                        (("set",), "expected KEY"),
+                        (("stat", "-x"), "unknown option -x")):
+        t.forge(*argv).expect(2, b"", (words, "--help'"))
+    t.forge("get", "k", env={"FORGE_LOG": "loud"}).expect(2, b"", ("FORGE_LOG",))
+    t.forge("node", env={"FORGE_SIZE": "loud"}).expect(2, b"", ("FORGE_SIZE", "a size such as"))
+
+
+@case
+def closed_output(t):
+    t.node("--size", "16M")
+    t.on_pool("set", "k", "v").expect(0)
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([FORGE, "get", "--pool", t.pool, "k"], stdout=full,
+                              stderr=subprocess.PIPE, env=t.env, check=False)
+    assert done.returncode == 2 and b"cannot write the value" in done.stderr, done
+
+
+if __name__ == "__main__":
+    sys.exit(main())

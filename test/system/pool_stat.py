@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""`forge stat`: its numbers are those of the pool, with and without a node, and it only reads.
+
+	pool_stat.py FORGE
+"""
+import sys
+
+from harness import case, main
+
+
+def stat(t, *more):
+    return t.on_pool("stat", "--json", *more).expect(0).json()
+
+
+@case
+def fresh_pool(t):
+    node = t.node("--size", "16M")
+    s = stat(t, "--scan")
+    plan, chunks = s["plan"], s["chunks"]
+    assert s["schema"] == "forge-stat-1" and s["pool"] == t.pool and s["is_served"] is True
+    assert s["id"] == node.ready.split()[3] and s["epoch"] == 1
+    assert plan["pool_bytes"] <= 16 << 20 and plan["policy"] == "forge"
+    assert f"{plan['capacity_objects']:,} objects" in node.ready
+    assert chunks["free"] == plan["chunk_count"] == sum(chunks.values())
+    assert s["rings"]["free"] == {"head": 0, "tail": plan["chunk_count"],
+                                  "chunks": plan["chunk_count"]}
+    assert s["compute_nodes"] == [] and s["scan"]["objects"] == 0
+    # Three slots an object, and the overflow bucket.
+    assert s["scan"]["slots"] == 8 * (plan["bucket_count"] + 1)
+
+
+@case
+def objects_are_counted(t):
+    t.node("--size", "16M")
+    for n in range(20):
+        t.on_pool("set", f"key{n}", "x" * 100).expect(0)
+    t.on_pool("set", "key3", "y").expect(0)
+    t.on_pool("del", "key4").expect(0)
+    t.on_pool("set", "large", stdin=b"z" * 20000).expect(0)
+    s = stat(t, "--scan")
+    assert s["scan"]["objects"] == 20, s["scan"]
+    # 48 bytes of header, key and value, in blocks of 64.
+    assert s["scan"]["object_bytes"] == 18 * 192 + 64 + 20096, s["scan"]
+    assert s["rings"]["small"]["members"] + s["rings"]["main"]["members"] >= 20
+    assert sum(s["chunks"].values()) == s["plan"]["chunk_count"]
+    assert s["compute_nodes"] == [], "get and set leave nothing behind"
+    assert "scan" not in stat(t)
+
+
+@case
+def both_slot_formats(t):
+    for policy, words in ("forge", 1), ("forge-paper", 2):
+        node = t.node("--size", "16M", "--policy", policy)
+        t.on_pool("set", "k", "v").expect(0)
+        s = stat(t, "--scan")
+        assert s["plan"]["slot_words"] == words and s["scan"]["objects"] == 1, s["scan"]
+        assert node.end() == 0
+
+
+@case
+def works_without_a_node_and_only_reads(t):
+    t.pool = t.path("pool")
+    node = t.node("--size", "4M", "--keep")
+    t.on_pool("set", "k", "v").expect(0)
+    assert node.end() == 0
+    with open(t.pool, "rb") as f:
+        before = f.read()
+    s = stat(t, "--scan")
+    assert s["is_served"] is False and s["scan"]["objects"] == 1
+    text = t.on_pool("stat", "--scan").expect(0).out.decode()
+    with open(t.pool, "rb") as f:
+        assert f.read() == before, "stat wrote into the pool"
+    for words in ("memory node         none", "effective capacity", "fill factor", "queued",
+                  "objects             1,", f"compute nodes       0 of at most"):
+        assert words in text, text
+
+
+if __name__ == "__main__":
+    sys.exit(main())
