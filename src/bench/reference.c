@@ -1,0 +1,86 @@
+/* reference.c: exact LRU over a workload's draws and over a trace. */
+#include "bench/reference.h"
+
+#include <stdlib.h>
+
+/* One operation; a hit of a Get counts once the warm-up is over. */
+static int access(struct refcache *lru, struct bench_reference *out, const struct bench_op *op,
+		  bool measured)
+{
+	if (op->kind == LOAD_DELETE) {
+		refcache_remove(lru, op->key);
+		return 0;
+	}
+	int status = refcache_access(lru, op->key, op->value_bytes);
+
+	if (status < 0)
+		return status;
+	if (measured && (op->kind == LOAD_GET || op->kind == LOAD_RMW)) {
+		out->gets++;
+		out->hits += status == REFCACHE_HIT;
+	}
+	return 0;
+}
+
+static int draw(const struct workload_spec *spec, const struct reference_draws *draws,
+		struct workload *place, struct refcache *lru, struct bench_reference *out)
+{
+	_Atomic uint64_t key_count = spec->key_count;
+	int status = 0;
+
+	for (uint32_t i = 0; !status && i < draws->workers; i++)
+		status =
+		    workload_init(&place[i], spec,
+				  (struct workload_place){
+				      .seed = draws->seed, .index = i, .count = draws->workers},
+				  &key_count);
+	for (uint64_t n = 0; !status && n < draws->warm_up + draws->measured; n++) {
+		struct load_op drawn;
+
+		workload_next(&place[n % draws->workers], &drawn);
+		status = access(lru, out,
+				&(struct bench_op){.kind = drawn.kind,
+						   .key = drawn.key,
+						   .value_bytes = drawn.value_bytes},
+				n >= draws->warm_up);
+	}
+	return status;
+}
+
+int reference_of_workload(const struct workload_spec *spec, const struct reference_draws *draws,
+			  struct refcache_limit limit, struct bench_reference *out)
+{
+	struct workload *places = calloc(draws->workers, sizeof(*places));
+	struct refcache *lru = NULL;
+	int status = places ? refcache_open(&lru, REFCACHE_LRU, limit) : FORGE_E_NO_MEMORY;
+
+	*out = (struct bench_reference){.limit = limit};
+	if (!status)
+		status = draw(spec, draws, places, lru, out);
+	out->known = status == 0;
+	refcache_close(lru);
+	free(places);
+	return status;
+}
+
+int reference_of_trace(const struct replay_load *r, struct refcache_limit limit,
+		       struct bench_reference *out)
+{
+	const struct trace_data *t = r->trace;
+	struct refcache *lru = NULL;
+	int status = refcache_open(&lru, REFCACHE_LRU, limit);
+
+	*out = (struct bench_reference){.limit = limit};
+	for (uint64_t i = 0; !status && i < t->count; i++)
+		status = access(
+		    lru, out,
+		    &(struct bench_op){
+			.kind = t->ops && !r->gets_only ? (enum load_op_kind)t->ops[i] : LOAD_GET,
+			.key = t->ids[i],
+			.value_bytes = replay_value_bytes(r, i),
+		    },
+		    i >= r->warm_up_requests);
+	out->known = status == 0;
+	refcache_close(lru);
+	return status;
+}

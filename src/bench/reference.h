@@ -1,0 +1,34 @@
+/*
+ * reference.h: what exact LRU hits on the same requests, to print beside a run's hit ratio.
+ *
+ * LRU here has the pool's capacity and one queue; it sees the requests in the order of the trace,
+ * or, for a workload, the workers' draws in turn.  Misses are filled.  Runs on the calling
+ * thread, after the measurement, so that it takes no processor from it.
+ */
+#ifndef FORGE_BENCH_REFERENCE_H
+#define FORGE_BENCH_REFERENCE_H
+
+#include "bench/loads.h"
+#include "load/refcache.h"
+
+struct bench_reference {
+	bool known;
+	struct refcache_limit limit;
+	uint64_t gets; /* after the warm-up, as are the hits */
+	uint64_t hits;
+};
+
+struct reference_draws {
+	uint64_t seed;
+	uint32_t workers;
+	uint64_t warm_up; /* operations of all workers */
+	uint64_t measured;
+};
+
+/* 0 or FORGE_E_NO_MEMORY. */
+int reference_of_workload(const struct workload_spec *, const struct reference_draws *,
+			  struct refcache_limit, struct bench_reference *out);
+int reference_of_trace(const struct replay_load *, struct refcache_limit,
+		       struct bench_reference *out);
+
+#endif
