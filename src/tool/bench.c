@@ -1,0 +1,227 @@
+/* bench.c: `forge bench`: a synthetic load on a pool. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/policy.h"
+#include "tool/load_options.h"
+
+struct config {
+	const char *pool, *workload, *policy, *json;
+	uint64_t keys, value_bytes, size, group_objects;
+	double cache_percent;
+	uint64_t threads, processes, operations, seconds, warmup_seconds, seed;
+	double warmup;
+	uint64_t poll_interval, miss_penalty;
+	unsigned on_miss;
+	bool preload, verify, progress, lru, count_verbs;
+};
+
+static const struct opt options[] = {
+    OPT_STRING(struct config, pool, "pool", 'p', "none", "NAME",
+	       "The pool, as served by forge node; none: make one for this run."),
+    OPT_STRING(struct config, workload, "workload", 'w', "ycsb-b", "TEXT",
+	       "ycsb-a to ycsb-f, uniform, zipf:THETA, scan, hotspot, cachelib:PREFIX, each with "
+	       "options after ':' or ','; forge(1) lists them."),
+    OPT_U64(struct config, keys, "keys", 'k', "1000000", "N", 0, 0,
+	    "Keys that exist at the start; 0: as the workload says."),
+    OPT_U64(struct config, value_bytes, "value-bytes", 0, "256", "bytes", 0, 1 << 20,
+	    "Size of every value; 0: as the workload says."),
+    OPT_DOUBLE(struct config, cache_percent, "cache-percent", 'c', "10", "%", 0, 10000,
+	       "Size of a pool made for the run: its groups hold that share of the keys."),
+    OPT_BYTES(struct config, size, "size", 's', "0", "SIZE", 0, 0,
+	      "Size of a pool made for the run in bytes, in place of --cache-percent."),
+    OPT_U64(struct config, group_objects, "group-objects", 0, "64", "objects", 2,
+	    LAYOUT_GROUP_OBJECTS_MAX, "How many objects make a group, in a pool made for the run."),
+    OPT_STRING(struct config, policy, "policy", 0, NULL, "NAME",
+	       "The policy; default: the pool's own, or forge."),
+    OPT_U64(struct config, threads, "threads", 't', "1", "N", 1, 256, "Threads of each process."),
+    OPT_U64(struct config, processes, "processes", 'P', "1", "N", 1, 256,
+	    "Processes; each is a compute node."),
+    OPT_U64(struct config, operations, "ops", 'n', "1000000", "N", 1, 0,
+	    "Measured operations of all workers together."),
+    OPT_DURATION(struct config, seconds, "seconds", 0, "0", "TIME", 0, 0,
+		 "Measure for so long, in place of --ops; a bare number is in microseconds."),
+    OPT_DOUBLE(struct config, warmup, "warmup", 0, "20", "%", 0, 10000,
+	       "Operations before, not measured, as a share of --ops."),
+    OPT_DURATION(struct config, warmup_seconds, "warmup-seconds", 0, "0", "TIME", 0, 0,
+		 "Warm up for so long, in place of --warmup."),
+    OPT_FLAG(struct config, preload, "preload", 0, "Store every key once before the warm-up."),
+    OPT_CHOICE(struct config, on_miss, "on-miss", 0, "fill", "fill|ignore",
+	       "What follows a Get that misses; the Set that fills is no operation of its own."),
+    OPT_DURATION(struct config, miss_penalty, "miss-penalty", 0, "0", "TIME", 0, 0,
+		 "What a miss costs beside: the time of a backend, slept (below 100 us: spun)."),
+    OPT_FLAG(struct config, verify, "verify", 0,
+	     "Check every byte of every value; a wrong one ends the run."),
+    OPT_FLAG(struct config, lru, "lru", 0,
+	     "Print what exact LRU of the same capacity hits, on the same operations."),
+    OPT_U64(struct config, seed, "seed", 0, "1", "N", 0, 0, "Seed of all draws."),
+    OPT_DURATION(struct config, poll_interval, "poll-interval", 0, "0", "TIME", 0, 10000000,
+		 "How often a compute node polls; 0: its default."),
+    OPT_STRING(struct config, json, "json", 'j', NULL, "FILE",
+	       "Write the result as JSON; -: to standard output, in place of the page."),
+    OPT_FLAG(struct config, progress, "progress", 0,
+	     "A line of progress on standard error, also when that is no terminal."),
+    {.name = "count-verbs",
+     .type = OPT_TYPE_FLAG,
+     .offset = OPT_FIELD(struct config, count_verbs, bool),
+     .preset = "true",
+     .sentence = "Count verbs by purpose, which costs some ns each."},
+};
+
+static const struct opts_table table = {
+    .command = "forge bench",
+    .sentence =
+	"Run a synthetic load and print throughput, latencies, hit ratio and verbs by purpose.  "
+	"Exit status: 0 done, 1 a wrong value or a worker that failed, 2 error.",
+    .options = options,
+    .option_count = ARRAY_COUNT(options),
+};
+
+static int run(int argc, char **argv);
+
+const struct command command_bench = {
+    "bench", "Run a synthetic load: YCSB, zipf, uniform, scan, hotspot.", run};
+
+/* The workload's text with --keys and --value-bytes in it; what the text names itself stays. */
+static int parse_workload(const struct config *config, struct workload_spec *spec, char *text,
+			  size_t text_bytes)
+{
+	struct load_error error = {0};
+	bool options_follow = strchr(config->workload, ':') != NULL;
+	int n = snprintf(text, text_bytes, "%s", config->workload);
+
+	if (config->keys && !strstr(config->workload, "keys=") && n < (int)text_bytes) {
+		n += snprintf(text + n, text_bytes - (size_t)n, "%ckeys=%llu",
+			      options_follow ? ',' : ':', (unsigned long long)config->keys);
+		options_follow = true;
+	}
+	if (config->value_bytes && !strstr(config->workload, "sizes=") &&
+	    !strstr(config->workload, "cachelib:") && n < (int)text_bytes)
+		n += snprintf(text + n, text_bytes - (size_t)n, "%csizes=%llu",
+			      options_follow ? ',' : ':', (unsigned long long)config->value_bytes);
+	if (n >= (int)text_bytes)
+		return tool_fail(&command_bench, "--workload is longer than %zu letters",
+				 text_bytes - 1);
+	if (workload_parse(spec, text, &error))
+		return tool_fail(&command_bench, "--workload=%s: %s", config->workload, error.text);
+	return 0;
+}
+
+static uint32_t chunks_for(const struct config *config, const struct workload_spec *spec)
+{
+	double objects = (double)spec->key_count * config->cache_percent / 100;
+	double chunks = objects / (double)config->group_objects;
+
+	return chunks < 2			 ? 2
+	       : chunks > LAYOUT_CHUNK_COUNT_MAX ? LAYOUT_CHUNK_COUNT_MAX
+						 : (uint32_t)chunks;
+}
+
+static void fill_setup(const struct config *c, struct bench_setup *setup)
+{
+	*setup = (struct bench_setup){
+	    .processes = (uint32_t)c->processes,
+	    .threads = (uint32_t)c->threads,
+	    .warm_up = {.operations = c->warmup_seconds
+					  ? 0
+					  : (uint64_t)((double)c->operations * c->warmup / 100),
+			.ns = c->warmup_seconds * 1000},
+	    .measured = {.operations = c->seconds ? 0 : c->operations, .ns = c->seconds * 1000},
+	    .on_miss = c->on_miss == 0 ? BENCH_MISS_FILL : BENCH_MISS_IGNORE,
+	    .miss_penalty_us = c->miss_penalty,
+	    .poll_interval_us = (uint32_t)c->poll_interval,
+	    .seed = c->seed,
+	    .preload = c->preload,
+	    .verify = c->verify,
+	    .no_verb_counts = !c->count_verbs,
+	    .progress = load_progress(c->progress),
+	};
+}
+
+static int run_lru(const struct config *config, const struct workload_spec *spec,
+		   const struct bench_setup *setup, struct bench_report *report)
+{
+	const struct plan *p = &report->result->plan;
+	struct reference_draws draws = {
+	    .seed = config->seed,
+	    .workers = report->result->workers,
+	    .warm_up = setup->warm_up.operations,
+	    .measured = report->result->tally.operations,
+	};
+	struct refcache_limit limit = {.objects = (uint64_t)p->chunk_count * p->group_objects};
+
+	return reference_of_workload(spec, &draws, limit, &report->lru);
+}
+
+static int run_load(const struct config *config, const struct workload_spec *spec,
+		    const struct bench_setup *setup, struct bench_report *report)
+{
+	struct bench_result *result = malloc(sizeof(*result));
+	struct bench_load load;
+	char text[1024];
+	int status;
+
+	if (!result)
+		return tool_fail(&command_bench, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	load_of_workload(&load, spec);
+	status = bench_run(setup, &load, result, text, sizeof(text));
+	if (status) {
+		tool_fail(&command_bench, "%s", text);
+		free(result);
+		return TOOL_NO;
+	}
+	report->result = result;
+	if (config->lru)
+		status = run_lru(config, spec, setup, report);
+	if (status)
+		status = tool_fail(&command_bench, "exact LRU: %s", status_sentence(status));
+	else
+		status = load_report(&command_bench, report, config->json);
+	free(result);
+	return status;
+}
+
+static int run(int argc, char **argv)
+{
+	struct config config;
+	struct opts_parsed parsed;
+	struct workload_spec spec;
+	struct bench_setup setup;
+	char text[WORKLOAD_NAME_MAX];
+	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
+
+	if (status >= 0)
+		return status;
+	if (config.policy && !load_policy(&command_bench, config.policy))
+		return TOOL_ERROR;
+	if (config.lru && config.on_miss != 0)
+		return tool_fail(&command_bench,
+				 "--lru needs --on-miss=fill: LRU fills its misses");
+	if (load_json_check(&command_bench, config.json))
+		return TOOL_ERROR;
+	if (parse_workload(&config, &spec, text, sizeof(text)))
+		return TOOL_ERROR;
+	fill_setup(&config, &setup);
+	struct load_pool pool = {
+	    .name = config.pool,
+	    .policy = config.policy,
+	    .wish = {.pool_bytes = config.size,
+		     .chunk_count = config.size ? 0 : chunks_for(&config, &spec),
+		     .object_bytes = (uint32_t)(20 + workload_mean_value_bytes(&spec)),
+		     .group_objects = (uint32_t)config.group_objects},
+	};
+	struct bench_report report = {
+	    .program = "bench",
+	    .load = text,
+	    .options = &table,
+	    .config = &config,
+	};
+
+	status = load_pool_open(&command_bench, &pool, &setup);
+	if (!status)
+		status = run_load(&config, &spec, &setup, &report);
+	load_pool_close(&pool);
+	workload_spec_free(&spec);
+	return status;
+}

@@ -1,0 +1,93 @@
+/* load_options.c: pools, progress and reports of bench and replay. */
+#include "tool/load_options.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "policy/policy.h"
+
+const struct policy *load_policy(const struct command *c, const char *name)
+{
+	const struct policy *policy = policy_find(name);
+	const char *known[32];
+	unsigned n = 0;
+
+	if (policy)
+		return policy;
+	for (; n < ARRAY_COUNT(known) && (policy = policy_at(n)); n++)
+		known[n] = policy->name;
+	const char *nearest = opts_nearest(name, known, n, sizeof(known[0]));
+
+	tool_fail(c, "--policy=%s: there is no such policy; did you mean %s?", name,
+		  nearest ? nearest : known[0]);
+	return NULL;
+}
+
+int load_pool_open(const struct command *c, struct load_pool *p, struct bench_setup *setup)
+{
+	char text[512];
+
+	p->own.named = false;
+	setup->policy = p->policy;
+	setup->pool = p->name;
+	if (p->name && strcmp(p->name, "none") != 0)
+		return 0;
+	const struct policy *policy = load_policy(c, p->policy ? p->policy : "forge");
+
+	if (!policy)
+		return TOOL_ERROR;
+	p->wish.policy = policy->name;
+	p->wish.slot_words = policy->slot_words;
+	/* A small pool permits few compute nodes unless it is told how many there will be. */
+	if (p->wish.chunk_count && p->wish.chunk_count / 16 < setup->processes)
+		p->wish.cn_max = setup->processes;
+	if (own_pool_create(&p->own, &p->wish, text, sizeof(text)))
+		return tool_fail(c, "%s", text);
+	setup->pool = p->own.name;
+	setup->attached = own_pool_forget;
+	setup->attached_context = &p->own;
+	return 0;
+}
+
+void load_pool_close(struct load_pool *p)
+{
+	own_pool_forget(&p->own);
+}
+
+int load_json_check(const struct command *c, const char *json_path)
+{
+	if (!json_path || strcmp(json_path, "-") == 0)
+		return 0;
+	FILE *file = fopen(json_path, "a");
+
+	if (!file)
+		return tool_fail(c, "--json=%s: %s", json_path, strerror(errno));
+	fclose(file);
+	return 0;
+}
+
+FILE *load_progress(bool wanted)
+{
+	return wanted || isatty(STDERR_FILENO) ? stderr : NULL;
+}
+
+int load_report(const struct command *c, struct bench_report *r, const char *json_path)
+{
+	bool page = !json_path || strcmp(json_path, "-") != 0;
+	int status = 0;
+
+	report_warn(r);
+	if (page)
+		status = report_print(r, stdout);
+	else
+		for (unsigned i = 0; i < r->warning_count; i++)
+			fprintf(stderr, "forge %s: warning: %s\n", c->name, r->warnings[i]);
+	if (!status && json_path)
+		status = report_json(r, json_path);
+	if (status)
+		return tool_fail(c, "cannot write %s: %s",
+				 page && json_path ? json_path : "the report",
+				 status_sentence(status));
+	return TOOL_OK;
+}

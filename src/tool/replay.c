@@ -1,0 +1,290 @@
+/* replay.c: `forge replay`: a recorded trace on a pool. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/policy.h"
+#include "tool/load_options.h"
+
+enum on_miss {
+	MISS_FILL,
+	MISS_IGNORE,
+	MISS_AS_RECORDED,
+};
+
+struct config {
+	const char *pool, *policy, *json, *format, *sizes, *columns, *delimiter;
+	unsigned on_miss, by;
+	uint64_t value_bytes, size, group_objects, object_bytes, cache_objects;
+	double cache_percent, warmup;
+	uint64_t threads, processes, requests, seed, poll_interval, miss_penalty, lag;
+	bool own_sizes, gets_only, verify, progress, lru, count_verbs;
+};
+
+static const struct opt options[] = {
+    OPT_STRING(struct config, pool, "pool", 'p', "none", "NAME",
+	       "The pool, as served by forge node; none: make one for this run."),
+    OPT_STRING(struct config, format, "format", 'f', NULL, "NAME",
+	       "oracleGeneral, u32, u64, be32, be64 or csv; default: by the file's extension."),
+    OPT_STRING(struct config, sizes, "sizes", 0, NULL, "FILE",
+	       "Sizes for a trace of bare ids; default: NAME.sz beside it if that is there."),
+    OPT_STRING(struct config, columns, "columns", 0, NULL, "NAMES",
+	       "csv: what the columns are, as in time,key,size,op; - is one to ignore."),
+    OPT_STRING(struct config, delimiter, "delimiter", 0, ",", "CHAR", "csv: what separates them."),
+    OPT_U64(struct config, requests, "requests", 'n', "0", "N", 0, 0,
+	    "Replay only so many requests; 0: all."),
+    OPT_DOUBLE(struct config, cache_percent, "cache-percent", 'c', "10", "%", 0, 10000,
+	       "Size of a pool made for the run, as a share of the trace's footprint."),
+    OPT_CHOICE(struct config, by, "by", 0, "objects", "objects|bytes",
+	       "Count the footprint and the pool in objects or in bytes of values."),
+    OPT_U64(struct config, cache_objects, "cache-objects", 0, "0", "objects", 0, 0,
+	    "Size of a pool made for the run, in place of --cache-percent: as many whole groups as "
+	    "hold at most so many objects."),
+    OPT_BYTES(struct config, size, "size", 's', "0", "SIZE", 0, 0,
+	      "Size of a pool made for the run in bytes, in place of --cache-percent."),
+    OPT_U64(struct config, group_objects, "group-objects", 0, "64", "objects", 2,
+	    LAYOUT_GROUP_OBJECTS_MAX, "How many objects make a group, in a pool made for the run."),
+    OPT_U64(struct config, object_bytes, "object-bytes", 0, "0", "bytes", 0, 1 << 20,
+	    "Expected bytes of key and value, for a pool made for the run; 0: the trace's mean."),
+    OPT_U64(struct config, value_bytes, "value-bytes", 0, "256", "bytes", 1, 1 << 20,
+	    "Size of every value."),
+    OPT_FLAG(struct config, own_sizes, "own-sizes", 0,
+	     "Values have the sizes in the trace, in place of --value-bytes."),
+    OPT_STRING(struct config, policy, "policy", 0, NULL, "NAME",
+	       "The policy; default: the pool's own, or forge."),
+    OPT_U64(struct config, threads, "threads", 't', "1", "N", 1, 256, "Threads of each process."),
+    OPT_U64(struct config, processes, "processes", 'P', "1", "N", 1, 256,
+	    "Processes; each is a compute node.  Requests are dealt round to all threads."),
+    OPT_U64(struct config, lag, "lag", 0, "64", "requests", 1, UINT32_MAX,
+	    "No thread runs further ahead of the slowest one."),
+    OPT_DOUBLE(struct config, warmup, "warmup", 0, "0", "%", 0, 99,
+	       "The first requests, which are not measured, as a share of the trace."),
+    OPT_CHOICE(struct config, on_miss, "on-miss", 0, "fill", "fill|ignore|as-recorded",
+	       "What follows a Get that misses.  fill and ignore replay Sets and Deletes of the "
+	       "trace as well; as-recorded does nothing beside."),
+    OPT_FLAG(struct config, gets_only, "gets-only", 0,
+	     "Take every request for a Get, whatever the trace calls it."),
+    OPT_DURATION(struct config, miss_penalty, "miss-penalty", 0, "0", "TIME", 0, 0,
+		 "What a miss costs beside: the time of a backend, slept (below 100 us: spun)."),
+    OPT_FLAG(struct config, verify, "verify", 0,
+	     "Check every byte of every value; a wrong one ends the run."),
+    {.name = "lru",
+     .type = OPT_TYPE_FLAG,
+     .offset = OPT_FIELD(struct config, lru, bool),
+     .preset = "true",
+     .sentence = "Print what exact LRU of the same capacity hits on the same requests."},
+    OPT_U64(struct config, seed, "seed", 0, "1", "N", 0, 0, "Seed of the compute nodes."),
+    OPT_DURATION(struct config, poll_interval, "poll-interval", 0, "0", "TIME", 0, 10000000,
+		 "How often a compute node polls; 0: its default."),
+    OPT_STRING(struct config, json, "json", 'j', NULL, "FILE",
+	       "Write the result as JSON; -: to standard output, in place of the page."),
+    OPT_FLAG(struct config, progress, "progress", 0,
+	     "A line of progress on standard error, also when that is no terminal."),
+    {.name = "count-verbs",
+     .type = OPT_TYPE_FLAG,
+     .offset = OPT_FIELD(struct config, count_verbs, bool),
+     .preset = "true",
+     .sentence = "Count verbs by purpose, which costs some ns each."},
+};
+
+static const struct opts_table table = {
+    .command = "forge replay",
+    .operands = "TRACE",
+    .sentence =
+	"Replay a recorded trace (oracleGeneral, ids, csv; plain, zst, xz or gz) and print its hit "
+	"ratio beside that of exact LRU and the highest possible one.  "
+	"Exit status: 0 done, 1 a wrong value or a worker that failed, 2 error.",
+    .options = options,
+    .option_count = ARRAY_COUNT(options),
+    .operands_min = 1,
+    .operands_max = 1,
+};
+
+static int run(int argc, char **argv);
+
+const struct command command_replay = {"replay", "Replay a recorded trace.", run};
+
+/* Values above this are refused by any pool, so nothing of them need be made. */
+#define VALUE_BYTES_MAX (1u << 20)
+
+/* What the trace turned out to be, or what was asked for; static memory. */
+static const char *format_name(const char *path, const struct trace_options *how)
+{
+	struct trace *t = NULL;
+	const char *name = NULL;
+
+	if (trace_file_open(&t, path, how, NULL) == 0)
+		name = trace_format(t);
+	trace_file_close(t);
+	return name;
+}
+
+static int load_trace(const struct config *config, const char *path, struct trace_data *trace,
+		      const char **format)
+{
+	struct load_error error = {0};
+	char beside[4096];
+	struct trace_options how = {
+	    .format = config->format,
+	    .sizes_path = config->sizes,
+	    .csv_columns = config->columns,
+	    .csv_delimiter = config->delimiter[0],
+	    .requests_max = config->requests,
+	};
+
+	if (!config->sizes && trace_sizes_beside(path, beside, sizeof(beside)))
+		how.sizes_path = beside;
+	if (config->delimiter[0] == '\0' || config->delimiter[1] != '\0')
+		return tool_fail(&command_replay, "--delimiter=%s: give one letter",
+				 config->delimiter);
+	if (trace_load(trace, path, &how, &error))
+		return tool_fail(&command_replay, "%s", error.text);
+	*format = format_name(path, &how);
+	if (config->own_sizes && !trace->sizes) {
+		trace_unload(trace);
+		return tool_fail(&command_replay,
+				 "--own-sizes: %s has no sizes; give --sizes or --value-bytes",
+				 path);
+	}
+	return 0;
+}
+
+/*
+ * The pool's geometry.  Capacity counts every chunk: chunk_count x group_objects objects of the
+ * expected size fit exactly.  By bytes the expected size is the mean over ids.
+ */
+static void fill_wish(const struct config *c, const struct trace_footprint *f,
+		      struct plan_wish *wish)
+{
+	double mean =
+	    c->own_sizes ? (double)f->bytes / (double)f->distinct : (double)c->value_bytes;
+	double objects = (double)f->distinct * c->cache_percent / 100;
+
+	if (c->by == 1)
+		objects = mean * (double)f->distinct * c->cache_percent / 100 / mean;
+	if (c->cache_objects)
+		objects = (double)c->cache_objects;
+	double chunks = floor(objects / (double)c->group_objects);
+
+	*wish = (struct plan_wish){
+	    .pool_bytes = c->size,
+	    .chunk_count = c->size			     ? 0
+			   : chunks < 2			     ? 2
+			   : chunks > LAYOUT_CHUNK_COUNT_MAX ? LAYOUT_CHUNK_COUNT_MAX
+							     : (uint32_t)chunks,
+	    .object_bytes = c->object_bytes ? (uint32_t)c->object_bytes : (uint32_t)(8 + mean),
+	    .group_objects = (uint32_t)c->group_objects,
+	};
+}
+
+static void fill_setup(const struct config *c, struct bench_setup *setup)
+{
+	*setup = (struct bench_setup){
+	    .processes = (uint32_t)c->processes,
+	    .threads = (uint32_t)c->threads,
+	    .on_miss = c->on_miss == MISS_FILL ? BENCH_MISS_FILL : BENCH_MISS_IGNORE,
+	    .miss_penalty_us = c->miss_penalty,
+	    .poll_interval_us = (uint32_t)c->poll_interval,
+	    .seed = c->seed,
+	    .verify = c->verify,
+	    .no_verb_counts = !c->count_verbs,
+	    .progress = load_progress(c->progress),
+	};
+}
+
+static int run_lru(const struct config *config, const struct replay_load *replay,
+		   struct bench_report *report)
+{
+	const struct plan *p = &report->result->plan;
+	uint64_t objects = (uint64_t)p->chunk_count * p->group_objects;
+	struct refcache_limit limit = {.objects = objects};
+
+	if (config->by == 1)
+		limit = (struct refcache_limit){.bytes = objects * (p->object_bytes - 8)};
+	return reference_of_trace(replay, limit, &report->lru);
+}
+
+static int run_load(const struct config *config, const struct replay_load *replay,
+		    const struct bench_setup *setup, struct bench_report *report)
+{
+	struct bench_result *result = malloc(sizeof(*result));
+	struct bench_load load;
+	char text[1024];
+	int status;
+
+	if (!result)
+		return tool_fail(&command_replay, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	load_of_trace(&load, replay);
+	status = bench_run(setup, &load, result, text, sizeof(text));
+	if (status) {
+		tool_fail(&command_replay, "%s", text);
+		free(result);
+		return TOOL_NO;
+	}
+	report->result = result;
+	if (config->lru && config->on_miss == MISS_FILL)
+		status = run_lru(config, replay, report);
+	if (status)
+		status = tool_fail(&command_replay, "exact LRU: %s", status_sentence(status));
+	else
+		status = load_report(&command_replay, report, config->json);
+	free(result);
+	return status;
+}
+
+static int replay_trace(const struct config *config, const char *path,
+			const struct trace_data *trace, const char *format)
+{
+	struct replay_load replay = {
+	    .trace = trace,
+	    .value_bytes = config->own_sizes ? 0 : config->value_bytes,
+	    .value_bytes_max = (uint32_t)min_u64(VALUE_BYTES_MAX, trace->footprint.size_max),
+	    .warm_up_requests = (uint64_t)((double)trace->count * config->warmup / 100),
+	    .lag = (uint32_t)config->lag,
+	    .gets_only = config->gets_only,
+	};
+	struct load_pool pool = {.name = config->pool, .policy = config->policy};
+	struct bench_setup setup;
+	struct bench_report report = {
+	    .program = "replay",
+	    .load = path,
+	    .options = &table,
+	    .config = config,
+	    .footprint = &trace->footprint,
+	    .trace_format = format,
+	};
+
+	if (!config->own_sizes)
+		replay.value_bytes_max = (uint32_t)config->value_bytes;
+	fill_setup(config, &setup);
+	fill_wish(config, &trace->footprint, &pool.wish);
+	int status = load_pool_open(&command_replay, &pool, &setup);
+
+	if (!status)
+		status = run_load(config, &replay, &setup, &report);
+	load_pool_close(&pool);
+	return status;
+}
+
+static int run(int argc, char **argv)
+{
+	struct config config;
+	struct opts_parsed parsed;
+	struct trace_data trace;
+	const char *format = NULL;
+	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
+
+	if (status >= 0)
+		return status;
+	if (config.policy && !load_policy(&command_replay, config.policy))
+		return TOOL_ERROR;
+	if (load_json_check(&command_replay, config.json))
+		return TOOL_ERROR;
+	status = load_trace(&config, parsed.operands[0], &trace, &format);
+	if (status)
+		return status;
+	status = replay_trace(&config, parsed.operands[0], &trace, format);
+	trace_unload(&trace);
+	return status;
+}
