@@ -183,6 +183,29 @@ static int reserve(const struct shm_place *p, int fd, uint64_t bytes, struct err
 	return FORGE_OK;
 }
 
+/* Create the file, still empty; its descriptor, or an error. */
+static int create_empty(const struct shm_place *p, uint64_t bytes, struct error_out e)
+{
+	int fd;
+
+	if (bytes < SHM_EXPORT_BYTES_MIN || bytes % 8 != 0 || bytes > INT64_MAX)
+		return fail(e, FORGE_E_INVAL,
+			    "%s cannot have %llu bytes: use a multiple of 8, at least %u", p->where,
+			    (unsigned long long)bytes, SHM_EXPORT_BYTES_MIN);
+	fd = place_open(p, O_RDWR | O_CREAT | O_EXCL);
+	if (fd >= 0)
+		return fd;
+	return errno == ENOSPC ? fail(e, FORGE_E_POOL_SPACE,
+				      "no space even for the name of %s: free some", p->where)
+			       : fail_errno(p, errno, "create", e);
+}
+
+/* Ask before taking: a refused fallocate may first have filled all of memory. */
+static int fill(const struct shm_place *p, int fd, uint64_t bytes, struct error_out e)
+{
+	return free_bytes(fd) < bytes ? fail_space(p, fd, bytes, e) : reserve(p, fd, bytes, e);
+}
+
 int shm_export_create(const char *where, uint64_t bytes, int flags, char *error_text,
 		      size_t error_bytes)
 {
@@ -195,21 +218,10 @@ int shm_export_create(const char *where, uint64_t bytes, int flags, char *error_
 	status = place_parse(where, e, &p);
 	if (status != FORGE_OK)
 		return status;
-	if (bytes < SHM_EXPORT_BYTES_MIN || bytes % 8 != 0 || bytes > INT64_MAX)
-		return fail(e, FORGE_E_INVAL,
-			    "%s cannot have %llu bytes: use a multiple of 8, at least %u", where,
-			    (unsigned long long)bytes, SHM_EXPORT_BYTES_MIN);
-	fd = place_open(&p, O_RDWR | O_CREAT | O_EXCL);
+	fd = create_empty(&p, bytes, e);
 	if (fd < 0)
-		return errno == ENOSPC ? fail(e, FORGE_E_POOL_SPACE,
-					      "no space even for the name of %s: free some", where)
-				       : fail_errno(&p, errno, "create", e);
-
-	/* Ask before taking: a refused fallocate may first have filled all of memory. */
-	if (free_bytes(fd) < bytes)
-		status = fail_space(&p, fd, bytes, e);
-	else
-		status = reserve(&p, fd, bytes, e);
+		return fd;
+	status = fill(&p, fd, bytes, e);
 	if (status != FORGE_OK)
 		place_unlink(&p);
 	close(fd);
@@ -408,42 +420,77 @@ static int hold_is_named(const struct shm_place *p, int held_fd, struct error_ou
 	return same;
 }
 
-static int hold_lock(struct shm_hold *hold, uint64_t byte_index, struct error_out e)
+/* An unheld hold on where; NULL with the error in *status. */
+static struct shm_hold *hold_init(const char *where, struct error_out e, int *status)
+{
+	struct shm_hold *hold = malloc(sizeof(*hold) + strlen(where) + 1);
+
+	if (!hold) {
+		*status = fail(e, FORGE_E_NO_MEMORY, "out of memory while opening %s", where);
+		return NULL;
+	}
+	strcpy(hold->where, where);
+	hold->fd = -1;
+	*status = place_parse(hold->where, e, &hold->place);
+	if (*status == FORGE_OK)
+		return hold;
+	free(hold);
+	return NULL;
+}
+
+/* Lock the byte, at once or not at all, or after whoever has it lets go. */
+static int hold_lock(struct shm_hold *hold, uint64_t byte_index, int command, struct error_out e)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_start = (off_t)byte_index, .l_len = 1};
+	int named, failed;
 
-	hold->fd = hold_fd(&hold->place, O_RDWR, e);
-	if (hold->fd < 0)
-		return hold->fd;
-	if (fcntl(hold->fd, F_OFD_SETLK, &lock) == 0)
-		return FORGE_OK;
-	if (errno == EAGAIN || errno == EACCES)
+	do {
+		failed = fcntl(hold->fd, command, &lock) != 0;
+	} while (failed && errno == EINTR);
+	if (failed && (errno == EAGAIN || errno == EACCES))
 		return fail(e, FORGE_E_AGAIN, "%s is held by another process", hold->where);
-	return fail_errno(&hold->place, errno, "lock", e);
+	if (failed)
+		return fail_errno(&hold->place, errno, "lock", e);
+	/* Its holder may have removed the name between our open and our lock. */
+	named = hold_is_named(&hold->place, hold->fd, e);
+	if (named == 0)
+		return fail(e, FORGE_E_AGAIN, "%s was replaced just now", hold->where);
+	return named < 0 ? named : FORGE_OK;
 }
 
 int shm_hold_open(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes,
 		  struct shm_hold **out)
 {
 	struct error_out e = {error_text, error_bytes};
-	struct shm_hold *hold = malloc(sizeof(*hold) + strlen(where) + 1);
 	int status;
+	struct shm_hold *hold = hold_init(where, e, &status);
 
 	if (!hold)
-		return fail(e, FORGE_E_NO_MEMORY, "out of memory while opening %s", where);
-	strcpy(hold->where, where);
-	hold->fd = -1;
-	status = place_parse(hold->where, e, &hold->place);
+		return status;
+	hold->fd = hold_fd(&hold->place, O_RDWR, e);
+	status = hold->fd < 0 ? hold->fd : hold_lock(hold, byte_index, F_OFD_SETLK, e);
 	if (status == FORGE_OK)
-		status = hold_lock(hold, byte_index, e);
-	/* Its holder may have removed the name between our open and our lock. */
-	if (status == FORGE_OK) {
-		int named = hold_is_named(&hold->place, hold->fd, e);
+		*out = hold;
+	else
+		shm_hold_close(hold);
+	return status;
+}
 
-		if (named < 0)
-			status = named;
-		else if (!named)
-			status = fail(e, FORGE_E_AGAIN, "%s was replaced just now", where);
+int shm_hold_create(const char *where, uint64_t bytes, uint64_t byte_index, char *error_text,
+		    size_t error_bytes, struct shm_hold **out)
+{
+	struct error_out e = {error_text, error_bytes};
+	int status;
+	struct shm_hold *hold = hold_init(where, e, &status);
+
+	if (!hold)
+		return status;
+	hold->fd = create_empty(&hold->place, bytes, e);
+	status = hold->fd < 0 ? hold->fd : hold_lock(hold, byte_index, F_OFD_SETLKW, e);
+	if (status == FORGE_OK) {
+		status = fill(&hold->place, hold->fd, bytes, e);
+		if (status != FORGE_OK)
+			place_unlink(&hold->place);
 	}
 	if (status == FORGE_OK)
 		*out = hold;

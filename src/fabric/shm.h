@@ -80,6 +80,15 @@ struct shm_hold;
 int shm_hold_open(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes,
 		  struct shm_hold **out);
 
+/*
+ * Create the export as shm_export_create() does, and hold it before it has a single byte: nobody
+ * else can hold it later.  Whoever holds an export and finds it empty lets go at once, since it is
+ * being created; this waits for that.
+ * 0, or as shm_export_create(), or FORGE_E_AGAIN when somebody removed it meanwhile.
+ */
+int shm_hold_create(const char *where, uint64_t bytes, uint64_t byte_index, char *error_text,
+		    size_t error_bytes, struct shm_hold **out);
+
 /* Let go.  NULL is permitted. */
 void shm_hold_close(struct shm_hold *hold);
 

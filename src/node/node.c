@@ -2,9 +2,8 @@
  * node.c: making, taking over and giving up a pool on shared memory.
  *
  * Whoever holds the export decides about it, so the hold comes first and everything else, even
- * looking at the superblock, after it.  The one moment without a hold is between creating an
- * export and holding it; a second node that slips in there finds an export without a superblock
- * and refuses, and so does the first, which then finds it held.
+ * looking at the superblock, after it.  A new export is held before it has a byte; who finds an
+ * empty one lets go of it, so of several nodes that start at once exactly one serves the pool.
  */
 #include "node/node.h"
 
@@ -125,13 +124,8 @@ static int take_over(struct node *n, struct error_out e)
 static int format(struct node *n, const struct plan *plan, struct error_out e)
 {
 	uint64_t pool_id;
-	int status = shm_hold_open(n->where, NODE_HOLD_BYTE, e.text, e.bytes, &n->hold);
+	int status = attach(n, e);
 
-	if (status == FORGE_E_AGAIN)
-		return REFUSE(e, status, "another node is starting on %s: let it, or try again",
-			      n->where);
-	if (!status)
-		status = attach(n, e);
 	if (status)
 		return status;
 	if (getrandom(&pool_id, sizeof(pool_id), 0) != (ssize_t)sizeof(pool_id))
@@ -146,12 +140,17 @@ static int format(struct node *n, const struct plan *plan, struct error_out e)
 static int create(struct node *n, const struct plan *plan, struct error_out e)
 {
 	char ignored[256];
-	int status = shm_export_create(n->where, plan->pool_bytes, 0, e.text, e.bytes);
+	int status =
+	    shm_hold_create(n->where, plan->pool_bytes, NODE_HOLD_BYTE, e.text, e.bytes, &n->hold);
 
+	if (status == FORGE_E_POOL_EXISTS || status == FORGE_E_AGAIN)
+		return REFUSE(e, FORGE_E_AGAIN,
+			      "another node is creating %s: let it, or choose another name",
+			      n->where);
 	if (status)
 		return status;
 	status = format(n, plan, e);
-	if (status && n->hold)
+	if (status)
 		shm_hold_unlink(n->hold, ignored, sizeof(ignored));
 	return status;
 }

@@ -406,6 +406,29 @@ static void test_hold_excludes(void **state)
 	shm_hold_close(NULL);
 }
 
+/* An export that is created to be held has the same life and the same errors as any other. */
+static void test_hold_create(void **state)
+{
+	const char *where = posix_name();
+	struct shm_hold *first, *second;
+	struct shm_map *map;
+
+	assert_int_equal(shm_hold_create(where, 8192, 0, error, sizeof(error), &first), 0);
+	assert_int_equal(hold(where, &second), FORGE_E_AGAIN);
+	assert_int_equal(map_open(where, 0, &map), 0);
+	assert_int_equal(shm_map_bytes(map), 8192);
+	shm_map_close(map);
+	assert_int_equal(shm_hold_create(where, 8192, 0, error, sizeof(error), &second),
+			 FORGE_E_POOL_EXISTS);
+	assert_int_equal(shm_hold_unlink(first, error, sizeof(error)), 0);
+	shm_hold_close(first);
+	assert_int_equal(shm_hold_create(where, 12, 0, error, sizeof(error), &first),
+			 FORGE_E_INVAL);
+	assert_int_equal(shm_hold_create(where, UINT64_C(1) << 50, 0, error, sizeof(error), &first),
+			 FORGE_E_POOL_SPACE);
+	assert_int_equal(is_held(where), FORGE_E_POOL_ABSENT);
+}
+
 /* The kernel lets go for a process that is killed. */
 static void test_hold_ends_with_its_process(void **state)
 {
@@ -487,6 +510,7 @@ int main(void)
 	    cmocka_unit_test(test_larger_than_memory),
 	    cmocka_unit_test(test_small_tmpfs),
 	    cmocka_unit_test(test_hold_excludes),
+	    cmocka_unit_test(test_hold_create),
 	    cmocka_unit_test(test_hold_ends_with_its_process),
 	    cmocka_unit_test(test_hold_unlinks_its_own),
 	    cmocka_unit_test(test_short_error_text),

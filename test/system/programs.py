@@ -8,9 +8,10 @@ processes, never for a while.
 """
 import os
 import signal
+import subprocess
 import sys
 
-from harness import case, main
+from harness import FORGE, PATIENCE_S, case, main
 
 
 @case
@@ -126,6 +127,27 @@ def killed_node_is_followed_by_a_warm_one(t):
     t.on_pool("get", "k").expect(0, b"v")
     assert again.end() == 0
     assert not os.path.exists(t.shm_file)
+
+
+@case
+def of_nodes_that_start_together_one_serves(t):
+    for _ in range(10):
+        argv = [FORGE, "node", "--pool", t.pool, "--size", "2M"]
+        nodes = [subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=t.env)
+                 for _ in range(4)]
+        t.processes += nodes
+        # A refused node ends, so each gives a line or the end of its output.
+        served = [node for node in nodes if node.stdout.readline().startswith(b"ready ")]
+        assert len(served) == 1, f"{len(served)} nodes serve one pool"
+        t.on_pool("set", "k", "v").expect(0)
+        t.on_pool("get", "k").expect(0, b"v")
+        for node in nodes:
+            if node in served:
+                node.terminate()
+            err = node.communicate(timeout=PATIENCE_S)[1].decode()
+            assert node.returncode == (0 if node in served else 2), err
+            assert node in served or "another node" in err or "is empty" in err, err
+        assert not os.path.exists(t.shm_file)
 
 
 @case
