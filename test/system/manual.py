@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""The manual page and the program agree, and both can be installed.
+
+	manual.py FORGE SOURCE_ROOT BUILD_ROOT
+
+The section that shows how a subcommand is called (".Nm" and ".Cm name" below its heading) must
+explain exactly the options that the program has: with their long and short names.
+"""
+import os
+import re
+import subprocess
+import sys
+
+from harness import PATIENCE_S, Skip, case, main
+
+SOURCE_ROOT, BUILD_ROOT = sys.argv[2:4]
+
+
+def sections():
+    """{heading: text} of the page, without the synopsis."""
+    with open(os.path.join(SOURCE_ROOT, "doc/man/forge.1"), encoding="utf-8") as f:
+        parts = re.split(r"^\.Sh (.*)\n", f.read(), flags=re.M)
+    return {h: t for h, t in zip(parts[1::2], parts[2::2]) if h not in ("SYNOPSIS", "DESCRIPTION")}
+
+
+def subcommands(t):
+    """{name: {long: short or None}} as the program has them."""
+    found = {}
+    for name in re.findall(r"^  ([a-z]+) ", t.forge("--help").expect(0).out.decode(), re.M):
+        text = t.forge(name, "--help").expect(0).out.decode()
+        rows = re.findall(r"^  (?:-(\w), |    )--([a-z0-9-]+)", text, re.M)
+        found[name] = {long: short or None for short, long in rows
+                       if long not in ("help", "print-config")}
+    return found
+
+
+def documented(text):
+    """{long: short or None} of the option rows of a section."""
+    rows = re.findall(r"^\.It Fl (?:(\w) , )?-([a-z0-9-]+)", text, re.M)
+    return {long: short or None for short, long in rows}
+
+
+def shown_in(text):
+    return set(re.findall(r"^\.Nm\n\.Cm ([a-z]+)$", text, re.M))
+
+
+@case
+def every_option_is_in_the_manual(t):
+    known = subcommands(t)
+    assert {"node", "get", "set", "del", "stat"} <= set(known), known
+    missing = set(known)
+    for heading, text in sections().items():
+        shown = shown_in(text) & set(known)
+        if not shown:
+            continue
+        missing -= shown
+        expected = {}
+        for name in shown:
+            expected.update(known[name])
+        assert documented(text) == expected, \
+            f"section {heading}: {set(documented(text).items()) ^ set(expected.items())}"
+    assert not missing, f"no section shows how to call {missing}"
+
+
+@case
+def what_the_manual_lists_exists(t):
+    with open(os.path.join(SOURCE_ROOT, "doc/man/forge.1"), encoding="utf-8") as f:
+        listed = re.findall(r"^\.It Cm ([a-z]+)$", f.read(), re.M)
+    known = subcommands(t)
+    assert set(known) <= set(listed), f"not listed: {set(known) - set(listed)}"
+
+
+@case
+def the_example_of_a_ready_line_is_one(t):
+    example = re.search(r"^ready shm:.*$", "".join(sections().values()), re.M).group(0)
+    real = t.node("--size", "16M").ready.strip()
+    words = [re.sub(r"[0-9a-f]{16}", "ID", line).split() for line in (example, real)]
+    words[1][1] = "shm:/forge"
+    assert words[0] == words[1], f"manual: {example}\nreal:   {real}"
+
+
+@case
+def install(t):
+    argv = ["meson", "install", "-C", BUILD_ROOT, "--no-rebuild", "--destdir", t.dir]
+    try:
+        done = subprocess.run(argv, capture_output=True, timeout=PATIENCE_S, check=False)
+    except FileNotFoundError:
+        raise Skip("meson is not in the path") from None
+    assert done.returncode == 0, done.stderr.decode()
+    files = {os.path.relpath(os.path.join(d, f), t.dir) for d, _, fs in os.walk(t.dir) for f in fs}
+    program = [f for f in files if f.endswith("bin/forge")]
+    assert len(program) == 1 and any(f.endswith("man1/forge.1") for f in files), files
+    version = subprocess.run([os.path.join(t.dir, program[0]), "--version"], capture_output=True,
+                             timeout=PATIENCE_S, check=True).stdout
+    assert version == t.forge("--version").out
+
+
+if __name__ == "__main__":
+    sys.exit(main())
