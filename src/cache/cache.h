@@ -69,8 +69,6 @@ struct cache {
 	void *memory;
 	uint64_t memory_bytes;
 
-	/* Of the last rescues, how many in 256 found their slot changed (a moving average). */
-	uint32_t rescue_lost_256;
 	uint32_t candidates[CACHE_CANDIDATES_MAX]; /* chunks that looked mostly dead */
 	uint32_t candidate_count;
 };
@@ -139,11 +137,11 @@ MAY_WAIT int cache_fetch(struct cache *, uint64_t word, enum fab_purpose, int *v
 /* Check key length.  0, FORGE_E_KEY_EMPTY or FORGE_E_KEY_LONG. */
 int cache_key_check(struct cache_key key);
 
-/* An object of ours lost its slot: remember it, and its group as a candidate for compaction. */
-void cache_note_dead(struct cache *, uint32_t chunk, uint32_t generation, uint32_t sn);
-
-/* Did this CN see enough of the chunk's members die to compact it? */
-int cache_dead_enough(const struct cn *, uint32_t chunk, uint32_t group_objects);
+/*
+ * We won the CAS that took an object's slot: remember its death, publish it with others, and
+ * remember its group as a candidate for compaction.  Waits.  0 or FORGE_E_NODE.
+ */
+MAY_WAIT int cache_note_dead(struct cache *, uint32_t chunk, uint32_t generation, uint32_t sn);
 
 /* READ the two buckets of a home. */
 MAY_WAIT int cache_read_view(struct cache *, const struct index_home *, struct index_view *);

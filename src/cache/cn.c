@@ -10,16 +10,17 @@ static int cn_memory_create(struct cn *cn)
 {
 	const struct plan *p = &cn->pool->plan;
 
-	cn->dead_words = (p->group_objects + 63) / 64;
+	cn->dead_words = plan_dead_words(p);
 	cn->map = calloc(p->chunk_count, sizeof(*cn->map));
 	cn->lives = calloc((size_t)p->chunk_count * CN_LIVES, sizeof(*cn->lives));
 	cn->ofm = calloc(p->chunk_count, p->ofm_row_bytes);
 	cn->dead = calloc((size_t)p->chunk_count * cn->dead_words, sizeof(*cn->dead));
+	cn->news = calloc((size_t)p->chunk_count * cn->dead_words, sizeof(*cn->news));
 	cn->asleep = calloc(p->cn_max, sizeof(*cn->asleep));
 	for (unsigned r = 0; r < RING_QUEUES; r++)
 		cn->mirror[r] = calloc(p->ring_nodes, sizeof(*cn->mirror[r]));
-	return cn->map && cn->lives && cn->ofm && cn->dead && cn->asleep && cn->mirror[0] &&
-		       cn->mirror[1]
+	return cn->map && cn->lives && cn->ofm && cn->dead && cn->news && cn->asleep &&
+		       cn->mirror[0] && cn->mirror[1]
 		   ? 0
 		   : FORGE_E_NO_MEMORY;
 }
@@ -30,6 +31,7 @@ void cn_memory_destroy(struct cn *cn)
 	free(cn->lives);
 	free(cn->ofm);
 	free(cn->dead);
+	free(cn->news);
 	free(cn->asleep);
 	for (unsigned r = 0; r < RING_QUEUES; r++)
 		free(cn->mirror[r]);
@@ -100,18 +102,29 @@ uint64_t cn_memory_bytes(const struct cn *cn)
 {
 	const struct plan *p = &cn->pool->plan;
 	uint64_t per_chunk = sizeof(*cn->map) + CN_LIVES * sizeof(*cn->lives) + p->ofm_row_bytes +
-			     cn->dead_words * sizeof(*cn->dead);
+			     2 * cn->dead_words * sizeof(*cn->dead);
 
 	return per_chunk * p->chunk_count +
 	       RING_QUEUES * (uint64_t)p->ring_nodes * sizeof(*cn->mirror[0]) +
 	       p->cn_max * sizeof(*cn->asleep);
 }
 
+static _Atomic uint64_t *dead_of(const struct cn *cn, uint32_t chunk)
+{
+	return &cn->dead[(uint64_t)chunk * cn->dead_words];
+}
+
+static _Atomic uint64_t *news_of(const struct cn *cn, uint32_t chunk)
+{
+	return &cn->news[(uint64_t)chunk * cn->dead_words];
+}
+
 static void forget_life(struct cn *cn, uint32_t chunk)
 {
-	for (uint32_t i = 0; i < cn->dead_words; i++)
-		atomic_store_explicit(&cn->dead[(uint64_t)chunk * cn->dead_words + i], 0,
-				      memory_order_relaxed);
+	for (uint32_t i = 0; i < cn->dead_words; i++) {
+		atomic_store_explicit(&dead_of(cn, chunk)[i], 0, memory_order_relaxed);
+		atomic_store_explicit(&news_of(cn, chunk)[i], 0, memory_order_relaxed);
+	}
 }
 
 static void set_counts(struct cn *cn, uint32_t chunk, const uint8_t *carried,
@@ -131,13 +144,17 @@ static _Atomic uint32_t *life_of(const struct cn *cn, uint32_t chunk, uint32_t g
 void cn_note(struct cn *cn, uint32_t chunk, uint64_t word, const uint8_t *carried,
 	     uint32_t object_count)
 {
-	uint64_t old = atomic_exchange_explicit(&cn->map[chunk], word, memory_order_relaxed);
+	uint64_t old = cn_map(cn, chunk);
 	uint32_t generation = chunk_generation(word), ring = chunk_ring(word);
 	uint64_t position = chunk_position(word);
+	uint32_t ahead = (generation - chunk_generation(old)) & (LAYOUT_GENERATION_COUNT - 1);
 
 	if (old == word)
 		return;
-	if (chunk_generation(old) != generation) {
+	if (old && ahead >= LAYOUT_GENERATION_COUNT / 2)
+		return; /* old news: a node READ before its chunk was freed and used again */
+	atomic_store_explicit(&cn->map[chunk], word, memory_order_relaxed);
+	if (!old || ahead) {
 		forget_life(cn, chunk);
 		set_counts(cn, chunk, NULL, 0);
 		atomic_store_explicit(life_of(cn, chunk, generation), 0, memory_order_relaxed);
@@ -180,27 +197,51 @@ void cn_note_dead(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t s
 		/* A life nobody told us about yet: somebody's open group. */
 		cn_note(cn, chunk, chunk_pack_open(0, generation), NULL, 0);
 	}
-	atomic_fetch_or_explicit(&cn->dead[(uint64_t)chunk * cn->dead_words + sn / 64],
-				 UINT64_C(1) << (sn % 64), memory_order_relaxed);
+	uint64_t bit = UINT64_C(1) << (sn % 64);
+
+	atomic_fetch_or_explicit(&dead_of(cn, chunk)[sn / 64], bit, memory_order_relaxed);
+	atomic_fetch_or_explicit(&news_of(cn, chunk)[sn / 64], bit, memory_order_relaxed);
 	atomic_store_explicit(cn_counter(cn, chunk, sn), 0, memory_order_relaxed);
+}
+
+static uint32_t count_bits(const _Atomic uint64_t *words, uint32_t n)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		count += (uint32_t)__builtin_popcountll(
+		    atomic_load_explicit(&words[i], memory_order_relaxed));
+	return count;
 }
 
 uint32_t cn_dead_count(const struct cn *cn, uint32_t chunk)
 {
-	uint32_t count = 0;
+	return count_bits(dead_of(cn, chunk), cn->dead_words);
+}
 
+uint32_t cn_news_count(const struct cn *cn, uint32_t chunk)
+{
+	return count_bits(news_of(cn, chunk), cn->dead_words);
+}
+
+void cn_take_news(struct cn *cn, uint32_t chunk, uint64_t *words)
+{
 	for (uint32_t i = 0; i < cn->dead_words; i++)
-		count += (uint32_t)__builtin_popcountll(atomic_load_explicit(
-		    &cn->dead[(uint64_t)chunk * cn->dead_words + i], memory_order_relaxed));
-	return count;
+		words[i] =
+		    atomic_exchange_explicit(&news_of(cn, chunk)[i], 0, memory_order_relaxed);
+}
+
+void cn_learn_dead(struct cn *cn, uint32_t chunk, const uint64_t *words)
+{
+	for (uint32_t i = 0; i < cn->dead_words; i++)
+		atomic_fetch_or_explicit(&dead_of(cn, chunk)[i], words[i], memory_order_relaxed);
 }
 
 int cn_is_dead(const struct cn *cn, uint32_t chunk, uint32_t sn)
 {
-	return atomic_load_explicit(&cn->dead[(uint64_t)chunk * cn->dead_words + sn / 64],
-				    memory_order_relaxed) >>
-		   (sn % 64) &
-	       1;
+	uint64_t word = atomic_load_explicit(&dead_of(cn, chunk)[sn / 64], memory_order_relaxed);
+
+	return (int)(word >> (sn % 64) & 1);
 }
 
 int cn_word_is_stale(const struct cn *cn, const struct worker *w, uint64_t word)

@@ -57,7 +57,8 @@ struct cn {
 	_Atomic uint32_t
 	    *lives; /* [chunk_count][CN_LIVES] small-ring position + 1 of life g % CN_LIVES */
 	_Atomic uint8_t *ofm;	/* [chunk_count][ofm_row_bytes] */
-	_Atomic uint64_t *dead; /* [chunk_count][dead_words] SNs this CN saw die */
+	_Atomic uint64_t *dead; /* [chunk_count][dead_words] SNs known to be dead */
+	_Atomic uint64_t *news; /* [chunk_count][dead_words] those this CN has not published */
 	uint32_t dead_words;
 	_Atomic uint32_t *mirror[RING_QUEUES]; /* [ring_nodes] chunk queued at a position */
 
@@ -151,7 +152,14 @@ void cn_see_tail(struct cn *, uint32_t ring, uint64_t tail);
 /* This CN saw the object at (chunk, sn) of that generation lose its slot. */
 void cn_note_dead(struct cn *, uint32_t chunk, uint32_t generation, uint32_t sn);
 
-/* How many members of the chunk's present life this CN saw die. */
+/* Members known to be dead from the dead map: add them to what this CN saw. */
+void cn_learn_dead(struct cn *, uint32_t chunk, const uint64_t *words);
+
+/* How many deaths this CN has not published; take them (they count as published then). */
+uint32_t cn_news_count(const struct cn *, uint32_t chunk);
+void cn_take_news(struct cn *, uint32_t chunk, uint64_t *words);
+
+/* How many members of the chunk's present life are known to be dead. */
 uint32_t cn_dead_count(const struct cn *, uint32_t chunk);
 int cn_is_dead(const struct cn *, uint32_t chunk, uint32_t sn);
 

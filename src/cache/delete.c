@@ -46,7 +46,9 @@ int cache_delete(struct cache *c, struct cache_key key)
 			if (!found)
 				c->count.deletes_found++;
 			found = 1;
-			cache_note_dead(c, l.old_chunk, l.old_generation, l.old_sn);
+			status = cache_note_dead(c, l.old_chunk, l.old_generation, l.old_sn);
+			if (status)
+				return status;
 		}
 		if (!pool_rule(pool, RULE_DELETE_REREADS))
 			return found ? 0 : FORGE_MISS;

@@ -44,7 +44,7 @@ static uint64_t layout_scratch(const struct plan *p, uint8_t *memory, struct evi
 		{
 		    .read = carve(&at, p->chunk_bytes + LAYOUT_PAD_BYTES),
 		    .copy = carve(&at, p->chunk_bytes + LAYOUT_PAD_BYTES),
-		    .ops = carve(&at, (n + 2 * RING_CLAIM_MAX + 2) * sizeof(struct fab_op)),
+		    .ops = carve(&at, (n + 3 * RING_CLAIM_MAX + 2) * sizeof(struct fab_op)),
 		    .places = carve(&at, n * sizeof(struct lane_place)),
 		    .moved = carve(&at, n * sizeof(uint32_t)),
 		    .offset = carve(&at, n * sizeof(uint32_t)),
@@ -151,6 +151,14 @@ static MAY_WAIT int read_groups(struct cache *c, struct evict_scratch *s, uint32
 			     plan_twim_address(p, s->claimed[i].chunk, s->claimed[i].object_count),
 			     s->twims + (uint64_t)i * p->group_objects,
 			     s->claimed[i].object_count * TWIM_BYTES);
+	/* What others saw die; alone, this node has seen it all itself. */
+	if (atomic_load_explicit(&c->cn->cns_live, memory_order_relaxed) > 1)
+		for (uint32_t i = from; i < n; i++)
+			ops[count++] =
+			    fab_read(FAB_EVICTION, plan_dead_address(p, s->claimed[i].chunk),
+				     s->dead[i], 8 * plan_dead_words(p));
+	else
+		memset(s->dead + from, 0, (n - from) * sizeof(s->dead[0]));
 	ops[count++] =
 	    fab_read(FAB_EVICTION, p->registry_offset, s->lines, p->cn_max * LAYOUT_REGISTRY_BYTES);
 	return flow_run(c->worker, ops, count);
@@ -220,6 +228,15 @@ static MAY_WAIT int wait_for_flushes(struct cache *c, struct evict_scratch *s, u
 	return flow_run(c->worker, ops, n);
 }
 
+static int any_word(const uint64_t *words, uint32_t n)
+{
+	uint64_t all = 0;
+
+	for (uint32_t k = 0; k < n; k++)
+		all |= words[k];
+	return all != 0;
+}
+
 /* Hits of a member: what all nodes flushed and what this one has not flushed yet. */
 static void gather(struct cache *c, struct evict_scratch *s, uint32_t ring, uint32_t from,
 		   uint32_t n)
@@ -233,6 +250,7 @@ static void gather(struct cache *c, struct evict_scratch *s, uint32_t ring, uint
 		struct twim_member *members = s->members + (uint64_t)i * p->group_objects;
 		uint8_t *count = s->counts + (uint64_t)i * p->group_objects;
 
+		cn_learn_dead(c->cn, g->chunk, s->dead[i]);
 		twim_decode(p, g->chunk, g->generation, s->twims + (uint64_t)i * p->group_objects,
 			    g->object_count, members);
 		for (uint32_t sn = 0; sn < g->object_count; sn++) {
@@ -256,6 +274,7 @@ static void gather(struct cache *c, struct evict_scratch *s, uint32_t ring, uint
 		    .members = members,
 		    .keep = s->groups[i].keep,
 		    .carried = count,
+		    .dead_published = any_word(s->dead[i], plan_dead_words(p)),
 		};
 	}
 }
@@ -294,15 +313,6 @@ static int row_is_still(const struct cache *c, const struct evict_scratch *s, ui
 	return 1;
 }
 
-static int row_is_zero(const uint64_t *row, uint32_t row_words)
-{
-	uint64_t all = 0;
-
-	for (uint32_t k = 0; k < row_words; k++)
-		all |= row[k];
-	return all == 0;
-}
-
 /* FAA away what was READ of one row. */
 static MAY_WAIT int subtract_row(struct cache *c, struct evict_scratch *s, uint64_t address,
 				 const uint64_t *row)
@@ -335,7 +345,7 @@ static MAY_WAIT int clear_rows(struct cache *c, struct evict_scratch *s, uint32_
 
 		if (!s->sources[i].freed && pool_rule(pool, RULE_SUBTRACT_AFTER_WIN))
 			continue;
-		if (row_is_zero(row, row_words))
+		if (!any_word(row, row_words))
 			continue;
 		if (!row_is_still(c, s, ring, s->claimed[i].position)) {
 			status = subtract_row(c, s, address, row);

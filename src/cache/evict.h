@@ -18,7 +18,8 @@ struct evict_scratch {
 	uint8_t *keeps;		     /* [RING_CLAIM_MAX][group_objects] */
 	uint8_t *trial_counts;	     /* [RING_CLAIM_MAX][group_objects] for a trial judgement */
 	struct policy_group trial[RING_CLAIM_MAX];
-	struct layout_registry *lines; /* [cn_max] */
+	uint64_t dead[RING_CLAIM_MAX][LAYOUT_GROUP_OBJECTS_MAX / 64]; /* as READ */
+	struct layout_registry *lines;				      /* [cn_max] */
 };
 
 /* Bytes evict_scratch_place() needs, and the placement itself. */

@@ -4,7 +4,8 @@
  *   1 READ the cursors
  *   2 tail moved: READ the new nodes; note chunk -> (position, generation); hits count from here
  *   3 head moved: for every group that entered the window, add this CN's counts to the node's
- *     OFM row, one FAA per 8 counters, none for a word of zeroes
+ *     OFM row, one FAA per 8 counters, none for a word of zeroes; and publish which of its
+ *     members this CN saw die, so that whoever evicts it copies no dead ones
  *   4 publish "flushed up to": posted after the FAAs on the same connection, so whoever reads it
  *     also reads them
  *
@@ -112,7 +113,8 @@ static MAY_WAIT int flush_group(struct cache *c, uint32_t ring, uint64_t positio
 					      memory_order_relaxed);
 	uint64_t words[POLL_ROW_WORDS];
 	uint32_t which[POLL_ROW_WORDS];
-	struct fab_op ops[POLL_ROW_WORDS];
+	struct fab_op ops[POLL_ROW_WORDS + LAYOUT_GROUP_OBJECTS_MAX / 64];
+	uint64_t dead[LAYOUT_GROUP_OBJECTS_MAX / 64];
 
 	if (!noted_already(cn, ring, position))
 		return 0; /* skipped, or claimed from the middle */
@@ -129,6 +131,12 @@ static MAY_WAIT int flush_group(struct cache *c, uint32_t ring, uint64_t positio
 		ops[i] = fab_faa(FAB_HOTNESS,
 				 plan_ofm_row_address(p, ring, position) + 8 * (uint64_t)which[i],
 				 words[i]);
+	/* Whoever evicts the group should know its dead, too. */
+	cn_take_news(cn, chunk, dead);
+	for (uint32_t i = 0; i < cn->dead_words; i++)
+		if (dead[i])
+			ops[n++] = fab_faa(FAB_HOTNESS,
+					   plan_dead_address(p, chunk) + 8 * (uint64_t)i, dead[i]);
 	return n ? flow_run(c->worker, ops, n) : 0;
 }
 

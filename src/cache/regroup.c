@@ -31,53 +31,24 @@ int regroup_free(struct cache *c, struct regroup_source *s, enum fab_purpose pur
 			    ? generation_next(s->claimed.generation)
 			    : s->claimed.generation;
 	uint64_t word = chunk_pack_reserved(cn->member.cn, next);
-	struct fab_op cas = fab_cas(purpose, plan_chunk_word_address(&pool->plan, s->claimed.chunk),
-				    s->claimed.word, word);
+	static const uint64_t zeroes[LAYOUT_GROUP_OBJECTS_MAX / 64];
+	struct fab_op ops[2] = {
+	    fab_cas(purpose, plan_chunk_word_address(&pool->plan, s->claimed.chunk),
+		    s->claimed.word, word),
+	    /* The next life starts with nobody dead. */
+	    fab_write(purpose, plan_dead_address(&pool->plan, s->claimed.chunk), zeroes,
+		      8 * plan_dead_words(&pool->plan)),
+	};
 
 	if (s->freed)
 		return 0;
-	int status = flow_run(c->worker, &cas, 1);
+	int status = flow_run(c->worker, ops, s->dead_published ? 2 : 1);
 
-	if (status || !fab_cas_won(&cas))
+	if (status || !fab_cas_won(&ops[0]))
 		return status;
 	s->freed = 1;
 	cn_note(cn, s->claimed.chunk, word, NULL, 0);
 	return lane_give(c->lane, c->worker, (struct lane_chunk){s->claimed.chunk, next});
-}
-
-static void learn_rescue(struct cache *c, int lost)
-{
-	c->rescue_lost_256 += (uint32_t)(lost ? 256 : 0) / 64;
-	c->rescue_lost_256 -= c->rescue_lost_256 / 64;
-}
-
-/*
- * Members die when another node updates or deletes their key, which we do not see: the copy is
- * then made for nothing and takes room in the hot group.  Where more than a third of the copies
- * end so, READ the slots first and keep only the members whose exact word is still there; with
- * few deaths that READ would cost more verbs than it spares.
- */
-#define WEED_OUT_LOST_256 85u
-
-int regroup_weed_out(struct cache *c, struct regroup_scratch *scratch,
-		     const struct regroup_source *s, enum fab_purpose purpose)
-{
-	const struct plan *p = &c->cn->pool->plan;
-	uint64_t words[LAYOUT_GROUP_OBJECTS_MAX];
-	uint32_t n = 0;
-
-	for (uint32_t sn = 0; sn < s->claimed.object_count; sn++)
-		if (s->keep[sn] && s->members[sn].units)
-			scratch->ops[n++] = fab_read(
-			    purpose, plan_slot_address(p, s->members[sn].slot), &words[sn], 8);
-	int status = n ? flow_run(c->worker, scratch->ops, n) : 0;
-
-	for (uint32_t sn = 0; sn < s->claimed.object_count; sn++)
-		if (s->keep[sn] && s->members[sn].units) {
-			s->keep[sn] = words[sn] == s->members[sn].word;
-			learn_rescue(c, !s->keep[sn]);
-		}
-	return status;
 }
 
 /* READ every kept member into scratch->read, one batch.  Members that are not kept are skipped. */
@@ -220,11 +191,8 @@ static MAY_WAIT int book(struct cache *c, struct regroup_scratch *scratch,
 
 		if (!fab_cas_won(&scratch->ops[i + 1])) {
 			c->count.objects_rescue_lost++;
-			learn_rescue(c, 1);
 			continue;
 		}
-		if (c->rescue_lost_256 <= WEED_OUT_LOST_256)
-			learn_rescue(c, 0);
 		c->count.objects_rescued++;
 		open_group_record(place, twim_pack(m->units, m->fingerprint, version, m->slot),
 				  s->carried[sn]);
@@ -244,12 +212,7 @@ int regroup_move(struct cache *c, struct regroup_scratch *scratch, struct regrou
 		 uint32_t target, enum fab_purpose purpose)
 {
 	uint32_t next = 0;
-	int status = 0;
-
-	if (c->rescue_lost_256 > WEED_OUT_LOST_256)
-		status = regroup_weed_out(c, scratch, s, purpose);
-	if (!status)
-		status = read_kept(c, scratch, s, purpose);
+	int status = read_kept(c, scratch, s, purpose);
 
 	while (!status) {
 		while (next < s->claimed.object_count &&

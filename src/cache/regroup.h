@@ -12,9 +12,10 @@ struct regroup_source {
 	struct ring_claimed claimed;
 	uint32_t ring;		     /* it was claimed from */
 	struct twim_member *members; /* [object_count] */
-	uint8_t *keep;		     /* [object_count] rescue this member; cleared if it is dead */
+	const uint8_t *keep;	     /* [object_count] rescue this member */
 	const uint8_t *carried;	     /* [object_count] counts of the kept ones */
 	uint64_t heat;		     /* sum of the counts the kept ones had */
+	uint8_t dead_published;	     /* its dead words may hold bits */
 	int freed;		     /* out: the chunk is ours, one generation on */
 };
 
@@ -36,13 +37,6 @@ struct regroup_scratch {
  */
 MAY_WAIT int regroup_move(struct cache *, struct regroup_scratch *, struct regroup_source *,
 			  uint32_t target, enum fab_purpose);
-
-/*
- * READ the slots of the kept members and clear keep[] where the exact word has gone.
- * Waits.  0 or FORGE_E_NODE.
- */
-MAY_WAIT int regroup_weed_out(struct cache *, struct regroup_scratch *,
-			      const struct regroup_source *, enum fab_purpose);
 
 /* Free the source's chunk into the lane's reserve, unless that has happened. */
 MAY_WAIT int regroup_free(struct cache *, struct regroup_source *, enum fab_purpose);

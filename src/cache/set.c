@@ -359,9 +359,9 @@ static MAY_WAIT int update(struct cache *c, struct set_state *s)
 
 	if (status || !won)
 		return status ? status : FORGE_E_AGAIN;
-	cache_note_dead(c, l->old_chunk, l->old_generation, l->old_sn);
 	c->count.sets_updated++;
-	return record(c, s, slot, word);
+	status = record(c, s, slot, word);
+	return status ? status : cache_note_dead(c, l->old_chunk, l->old_generation, l->old_sn);
 }
 
 /* One round: 0 done, FORGE_E_AGAIN look again. */

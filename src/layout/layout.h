@@ -13,6 +13,7 @@
  *   registry     64 x cn_max                  one line per compute node
  *   stats        256 x cn_max                 counters each CN publishes for `forge stat`
  *   chunk table  8 x chunk_count              one word per chunk, the point of truth
+ *   dead map     8 x dead_words x chunk_count one bit per object that lost its slot
  *   rings        3 x 8 x ring_nodes           small, main, free
  *   index        bucket_bytes x (buckets + 1) slots; the last bucket is the overflow bucket
  *   chunks       chunk_bytes x chunk_count    objects from the front, TWIM from the back
@@ -26,6 +27,9 @@
  *                the chunk out of `evicting`.  A hint by nature.
  *   registry     the id word by CAS; the rest by WRITE of its owner alone.
  *   chunk word   CAS only, from the exact word seen.  Who wins the CAS owns the chunk.
+ *   dead word    FAA of the bits of members a CN saw die, each bit by the one CN that won its
+ *                slot's CAS, so no addition carries; zeroed with the free of the chunk.  A hint:
+ *                a bit that is wrong costs an object its place, never its correctness.
  *   ring node    CAS only.  A node is a hint; the chunk word decides.
  *   index word   CAS only, from the exact word seen.
  *   group word   (16-byte slots) detached WRITE after the CAS of its index word; a hint that

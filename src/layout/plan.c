@@ -79,6 +79,8 @@ static uint64_t plan_lay_out(struct plan *p, uint32_t chunk_count, double slots_
 	at += (uint64_t)p->cn_max * LAYOUT_STATS_BYTES;
 	p->chunk_table_offset = at;
 	at = round_up_u64(at + 8 * (uint64_t)chunk_count, 64);
+	p->dead_offset = at;
+	at = round_up_u64(at + 8 * (uint64_t)plan_dead_words(p) * chunk_count, 64);
 	for (unsigned r = 0; r < RING_COUNT; r++) {
 		p->ring_offset[r] = at;
 		at += 8 * (uint64_t)p->ring_nodes;

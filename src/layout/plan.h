@@ -37,12 +37,13 @@ struct plan {
 	uint64_t registry_offset;
 	uint64_t stats_offset;
 	uint64_t chunk_table_offset;
+	uint64_t dead_offset;
 	uint64_t ring_offset[RING_COUNT];
 	uint64_t index_offset;
 	uint64_t chunks_offset;
 	char policy[16]; /* name, zero-padded; what a CN uses unless told otherwise */
 };
-static_assert(sizeof(struct plan) == 168, "the plan is part of the layout");
+static_assert(sizeof(struct plan) == 176, "the plan is part of the layout");
 
 /* What the user asks for; zero means the default. */
 struct plan_wish {
@@ -107,6 +108,17 @@ static inline uint64_t plan_chunk_address(const struct plan *p, uint32_t chunk)
 static inline uint64_t plan_chunk_word_address(const struct plan *p, uint32_t chunk)
 {
 	return p->chunk_table_offset + 8 * (uint64_t)chunk;
+}
+
+/* Words of the dead map that one chunk has. */
+static inline uint32_t plan_dead_words(const struct plan *p)
+{
+	return (p->group_objects + 63) / 64;
+}
+
+static inline uint64_t plan_dead_address(const struct plan *p, uint32_t chunk)
+{
+	return p->dead_offset + 8 * (uint64_t)plan_dead_words(p) * chunk;
 }
 
 /* The chunk a pointer (16-byte units) lies in; chunk_count or more when it lies in none. */
@@ -199,8 +211,8 @@ static inline uint64_t plan_stats_address(const struct plan *p, uint32_t cn)
  *   24     8    pool id, random
  *   32     8    epoch: raised whenever the node starts anew over this memory
  *   40     8    checksum of the plan
- *   48     168  the plan
- *   216         zero
+ *   48     176  the plan
+ *   224         zero
  */
 struct layout_superblock {
 	uint64_t magic;
@@ -212,7 +224,7 @@ struct layout_superblock {
 	uint64_t plan_checksum;
 	struct plan plan;
 };
-static_assert(sizeof(struct layout_superblock) == 216, "layout");
+static_assert(sizeof(struct layout_superblock) == 224, "layout");
 static_assert(offsetof(struct layout_superblock, plan) == 48, "layout");
 
 #endif
