@@ -7,11 +7,15 @@
  */
 #include "node/node.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "fabric/loop.h"
 #include "fabric/shm.h"
@@ -274,6 +278,22 @@ bool node_is_warm(const struct node *n)
 int node_registry(struct node *n, struct layout_registry *lines)
 {
 	return registry_read(&n->pool, &n->worker, FAB_CONTROL, lines);
+}
+
+/* A process that has ended but was not waited for is gone, which kill(pid, 0) does not tell. */
+bool node_cn_is_alive(uint64_t registry_id)
+{
+	pid_t pid = (pid_t)registry_pid(registry_id);
+	struct pollfd ended = {.fd = pidfd_open(pid, 0), .events = POLLIN};
+	int n;
+
+	if (ended.fd < 0)
+		return errno != ESRCH && errno != EINVAL;
+	do {
+		n = poll(&ended, 1, 0);
+	} while (n < 0 && errno == EINTR);
+	close(ended.fd);
+	return n == 0;
 }
 
 int node_is_serving(const char *where, char *error_text, size_t error_bytes)

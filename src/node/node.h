@@ -54,6 +54,9 @@ bool node_is_warm(const struct node *);
 /* READ the registry into lines (cn_max of them).  Waits.  0 or FORGE_E_NODE. */
 MAY_WAIT int node_registry(struct node *, struct layout_registry *lines);
 
+/* Is the process that holds the registry line with this id word there, on this host? */
+bool node_cn_is_alive(uint64_t registry_id);
+
 /*
  * Does a node serve this pool?  1 or 0 (the pool is there but cold: no node holds it), or
  * FORGE_E_POOL_ABSENT, FORGE_E_INVAL, FORGE_E_SYSTEM.

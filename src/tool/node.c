@@ -5,7 +5,6 @@
  */
 #include "node/node.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -199,11 +198,9 @@ static struct attached_count count_attached(struct node *node)
 
 	if (lines && node_registry(node, lines) == 0) {
 		for (uint32_t cn = 0; cn < cn_max; cn++) {
-			pid_t pid = (pid_t)registry_pid(lines[cn].id);
-
 			if (registry_state(lines[cn].id) == REGISTRY_FREE)
 				continue;
-			if (kill(pid, 0) == 0 || errno == EPERM)
+			if (node_cn_is_alive(lines[cn].id))
 				n.alive++;
 			else
 				n.gone++;

@@ -1,7 +1,5 @@
 /* stat.c: `forge stat`: what is in a pool and who is attached, as a page or as JSON. */
-#include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +7,7 @@
 
 #include "base/opts.h"
 #include "base/text.h"
+#include "node/node.h"
 #include "tool/look.h"
 #include "tool/survey.h"
 
@@ -50,11 +49,6 @@ static const char *const registry_state_names[] = {
     [REGISTRY_DEAD] = "dead",
     [REGISTRY_RECOVERING] = "recovering",
 };
-
-static int process_is_alive(uint64_t id)
-{
-	return kill((pid_t)registry_pid(id), 0) == 0 || errno == EPERM;
-}
 
 /* ---- for people --------------------------------------------------------------------------- */
 
@@ -144,7 +138,7 @@ static void print_registry(const struct survey *s, const struct plan *p, uint64_
 		text_table_cell(t, "%u", cn);
 		text_table_cell(t, "%s", registry_state_names[state]);
 		text_table_cell(t, "%u%s", registry_pid(line->id),
-				process_is_alive(line->id) ? "" : " (gone)");
+				node_cn_is_alive(line->id) ? "" : " (gone)");
 		text_table_cell(t, "%" PRIu64, line->worker_count);
 		text_table_cell(t, "%u", s->held[cn]);
 		text_table_cell(t, "%s",
@@ -187,16 +181,37 @@ static json_t *number(uint64_t n)
 
 static json_t *plan_json(const struct plan *p)
 {
-	return json_pack(
-	    "{s:I, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I}",
-	    "pool_bytes", (json_int_t)p->pool_bytes, "policy", p->policy, "chunk_count",
-	    (int)p->chunk_count, "chunk_bytes", (int)p->chunk_bytes, "group_objects",
-	    (int)p->group_objects, "object_bytes", (int)p->object_bytes, "slot_words",
-	    (int)p->slot_words, "bucket_count", (int)p->bucket_count, "bucket_bytes",
-	    (int)p->bucket_bytes, "cn_max", (int)p->cn_max, "ring_nodes", (int)p->ring_nodes,
-	    "ofm_rows", (int)p->ofm_rows, "window_groups", (int)p->window_groups, "value_bytes_max",
-	    (int)p->value_bytes_max, "metadata_bytes", (json_int_t)plan_metadata_bytes(p),
-	    "capacity_objects", (json_int_t)plan_capacity_objects(p));
+	const struct {
+		const char *name;
+		uint64_t value;
+	} rows[] = {
+	    {"pool_bytes", p->pool_bytes},
+	    {"chunk_count", p->chunk_count},
+	    {"chunk_bytes", p->chunk_bytes},
+	    {"group_objects", p->group_objects},
+	    {"object_bytes", p->object_bytes},
+	    {"slot_words", p->slot_words},
+	    {"bucket_count", p->bucket_count},
+	    {"bucket_bytes", p->bucket_bytes},
+	    {"cn_max", p->cn_max},
+	    {"ring_nodes", p->ring_nodes},
+	    {"ofm_rows", p->ofm_rows},
+	    {"window_groups", p->window_groups},
+	    {"value_bytes_max", p->value_bytes_max},
+	    {"metadata_bytes", plan_metadata_bytes(p)},
+	    {"capacity_objects", plan_capacity_objects(p)},
+	    {"cursors_offset", p->cursors_offset},
+	    {"registry_offset", p->registry_offset},
+	    {"chunk_table_offset", p->chunk_table_offset},
+	    {"index_offset", p->index_offset},
+	    {"chunks_offset", p->chunks_offset},
+	};
+	json_t *plan = json_object();
+
+	json_object_set_new(plan, "policy", json_string(p->policy));
+	for (unsigned i = 0; i < ARRAY_COUNT(rows); i++)
+		json_object_set_new(plan, rows[i].name, number(rows[i].value));
+	return plan;
 }
 
 static json_t *rings_json(const struct survey *s)
@@ -232,7 +247,7 @@ static json_t *registry_json(const struct survey *s, const struct plan *p)
 		json_object_set_new(o, "state", json_string(registry_state_names[state]));
 		json_object_set_new(o, "pid", number(registry_pid(line->id)));
 		json_object_set_new(o, "process_is_alive",
-				    json_boolean(process_is_alive(line->id)));
+				    json_boolean(node_cn_is_alive(line->id)));
 		json_object_set_new(o, "worker_count", number(line->worker_count));
 		json_object_set_new(o, "chunks_held", number(s->held[cn]));
 		json_object_set_new(o, "polled_us", number(line->polled_us));

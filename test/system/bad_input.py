@@ -251,10 +251,10 @@ def registry_is_full(t):
     t.pool = t.path("pool")
     node = t.node("--size", "4M", "--cn-max", "1", "--keep")
     assert node.end() == 0
-    registry = t.on_pool("stat", "--json").expect(0).json()["plan"]
+    plan = t.on_pool("stat", "--json").expect(0).json()["plan"]
     with open(t.pool, "r+b") as f:
-        # The only line, after superblock, cursors and OFM rows: taken by process 1, which lives.
-        f.seek(4096 + 64 + 2 * registry["ofm_rows"] * registry["group_objects"])
+        # The only line, taken by process 1, which lives.
+        f.seek(plan["registry_offset"])
         f.write(struct.pack("<Q", 1 << 62 | 1))
     t.node()
     t.on_pool("get", "k").expect(2, b"", (t.pool, "all 1 compute-node ids", "--cn-max"))
