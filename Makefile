@@ -18,8 +18,8 @@ build = { [ -f $(1)/build.ninja ] || meson setup $(1) --buildtype=$(BUILDTYPE) \
 slow = --timeout-multiplier 6
 
 .DEFAULT_GOAL := all
-.PHONY: all packages demo test test-long bench check check-format check-warnings check-asan \
-	check-tsan install clean help
+.PHONY: all packages demo test test-long bench hit-ratio housekeeping check check-format \
+	check-warnings check-asan check-tsan install clean help
 
 all: packages ## build everything into build/
 	@$(call build,build)
@@ -38,6 +38,12 @@ test-long: all ## the long suites: random schedules, stress, exhaustive worlds
 
 bench: all ## measure the speed of this build on this host
 	@meson test -C build --no-rebuild --suite bench --num-processes 1 --verbose </dev/null
+
+hit-ratio: all ## every trace of ../shared: hit ratios beside the model of the policy
+	@tools/hit-ratio.py build/src/tool/forge
+
+housekeeping: all ## the share of verbs that is not Get and Set, YCSB A to D
+	@tools/housekeeping.py build/src/tool/forge
 
 check: check-format check-warnings check-asan check-tsan ## format, warnings and sanitizers
 

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""The hit ratio of every trace in ../shared beside the model of its policy.
+
+	tools/hit-ratio.py FORGE [--trace NAME[:FRACTION],...] [--policy NAME,...] [--processes N]
+
+Replays each trace with a cache of 5, 10 and 20 % of its objects (as many as the oracle used), with
+one process and, where each of them has at least 64 groups, with N (3).  A cell fails when one
+process is more than 1 point below the model, or N processes more than 1 point below one process.
+Exit status: 0, 1 when a cell fails, 77 when there is nothing to compare with.
+
+FORGE_SHARED names the folder with oracle/ and traces/ if it is not ../shared.
+"""
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SHARED = os.environ.get("FORGE_SHARED") or os.path.join(ROOT, "..", "shared")
+MODELS = {"forge-paper": "Fpaper", "forge": "Fplus"}
+GROUP_OBJECTS = 64
+GROUPS_MIN = 64
+POINTS = 1.0
+
+
+def read_oracle():
+    """{(trace, fraction): objects}, {(model, trace, fraction): hit ratio}"""
+    sizes, model = {}, {}
+    with open(os.path.join(SHARED, "oracle", "hit_ratio.csv"), newline="", encoding="ascii") as f:
+        for row in csv.DictReader(f):
+            if row["mode"] == "obj":
+                sizes[row["trace"], float(row["frac"])] = int(row["cache_size"])
+    name = os.path.join(SHARED, "oracle", "forge_policy_model.csv")
+    with open(name, newline="", encoding="ascii") as f:
+        for row in csv.DictReader(f):
+            key = row["variant"], row["trace"], float(row["frac"])
+            model[key] = float(row["hit_ratio"])
+    return sizes, model
+
+
+def replay(forge, policy, path, objects, processes):
+    argv = [forge, "replay", "--policy", policy, "--cache-objects", str(objects), "--value-bytes",
+            "16", "--processes", str(processes), "--verify", "--no-lru", "--no-count-verbs", "--json",
+            "-", path]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")
+    report = json.loads(done.stdout)
+    residents, capacity = objects // GROUP_OBJECTS * GROUP_OBJECTS, report["pool"]["capacity_objects"]
+    assert capacity == residents, f"{path}: a capacity of {capacity}, not {residents} objects"
+    return report["result"]["hit_ratio"]
+
+
+def wanted_cells(only, sizes):
+    """(trace, fraction) of the sizes, restricted to NAME or NAME:FRACTION of --trace."""
+    for trace, fraction in sorted(sizes):
+        if only and trace not in only and f"{trace}:{fraction:g}" not in only:
+            continue
+        if sizes[trace, fraction] // GROUP_OBJECTS < GROUPS_MIN:
+            continue
+        path = os.path.join(SHARED, "traces", "ids", trace + ".u32.zst")
+        if os.path.exists(path):
+            yield trace, fraction, path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("forge")
+    parser.add_argument("--trace", default="", help="NAME or NAME:FRACTION, comma-separated")
+    parser.add_argument("--policy", default=",".join(MODELS))
+    parser.add_argument("--processes", type=int, default=3, help="1: only one process")
+    arguments = parser.parse_args()
+    if not os.path.exists(os.path.join(SHARED, "oracle", "forge_policy_model.csv")):
+        print(f"skipped: there is no {os.path.join(SHARED, 'oracle')}, so nothing to compare with")
+        return 77
+    sizes, model = read_oracle()
+    only = {t for t in arguments.trace.split(",") if t}
+    n = arguments.processes
+    print(f"{'trace':14} {'cache':>6} {'groups':>6} {'policy':12} {'model':>6} {'1 proc':>7} "
+          f"{'points':>7} {f'{n} proc':>7} {'points':>7}")
+    cells = failed = 0
+    for trace, fraction, path in wanted_cells(only, sizes):
+        objects = sizes[trace, fraction]
+        groups = objects // GROUP_OBJECTS
+        for policy in arguments.policy.split(","):
+            expected = model.get((MODELS[policy], trace, fraction))
+            if expected is None:
+                continue
+            one = replay(arguments.forge, policy, path, objects, 1)
+            bad = [100 * (one - expected) < -POINTS]
+            line = (f"{trace:14} {fraction:6.0%} {groups:6} {policy:12} {expected:6.4f} {one:7.4f} "
+                    f"{100 * (one - expected):+7.2f}")
+            if n > 1 and groups >= n * GROUPS_MIN:
+                many = replay(arguments.forge, policy, path, objects, n)
+                bad.append(100 * (many - one) < -POINTS)
+                line += f" {many:7.4f} {100 * (many - one):+7.2f}"
+            cells += len(bad)
+            failed += sum(bad)
+            print(line + (" BELOW" if any(bad) else ""), flush=True)
+    if cells == 0:
+        print(f"skipped: no trace of {os.path.join(SHARED, 'traces', 'ids')} is in the oracle")
+        return 77
+    print(f"{cells} cells, {failed} more than {POINTS:g} point below")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
