@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""`forge check`: clean where nothing is wrong, and a finding for every byte that is made wrong.
+
+	pool_check.py FORGE
+
+The pools are those that real nodes, clients and loads leave, whole, killed or in full swing.
+"""
+import os
+import signal
+import struct
+import subprocess
+import sys
+
+from harness import FORGE, PATIENCE_S, case, main
+
+LOAD = ("--workload", "ycsb-a", "--keys", "20000", "--preload", "--value-bytes", "200")
+
+
+def check(t, code=0):
+    """The report as JSON, after the page has said the same."""
+    page = t.on_pool("check").expect(code).out.decode().splitlines()
+    report = t.on_pool("check", "--json").expect(code).json()
+    count = report["counters"]["findings"]
+    assert report["schema"] == "forge-check-1" and report["clean"] == (count == 0)
+    assert sum(report["violations"].values()) == count, report
+    said = page[-1]
+    if count:
+        assert said.startswith("pool check: ") and said.endswith(("finding", "findings")), said
+    else:
+        assert said == "pool check: clean", said
+    return report
+
+
+def load(t, *more):
+    done = t.forge("bench", "--pool", t.pool, *LOAD, *more)
+    assert done.code == 0, done
+
+
+def compute_nodes(t):
+    return t.on_pool("stat", "--json").expect(0).json()["compute_nodes"]
+
+
+def start_load(t, *more):
+    """A load that goes on until it is killed; it is at work when its node has new groups."""
+    argv = [FORGE, "bench", "--pool", t.pool, *LOAD, "--ops", "1000000000", *more]
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env=t.env, start_new_session=True)
+    t.processes.append(process)
+    while t.on_pool("stat", "--json").expect(0).json()["rings"]["small"]["head"] < 100:
+        assert process.poll() is None, "the load has ended"
+    return process
+
+
+@case
+def clean_when_fresh_and_after_every_load(t):
+    for policy in "forge", "forge-paper":
+        node = t.node("--size", "4M", "--policy", policy)
+        assert check(t)["counters"]["slots_live"] == 0
+        t.on_pool("set", "k", "v").expect(0)
+        t.on_pool("del", "k").expect(0)
+        load(t, "--ops", "200000", "--threads", "2", "--processes", "2")
+        report = check(t)
+        assert not report["live"] and not report["crashed"], report
+        assert report["counters"]["slots_live"] > 2000, report["counters"]
+        assert node.end() == 0
+
+
+@case
+def agrees_with_stat(t):
+    t.node("--size", "4M")
+    load(t, "--ops", "50000")
+    s = t.on_pool("stat", "--json", "--scan").expect(0).json()
+    c = check(t)["counters"]
+    assert (s["scan"]["objects"], s["scan"]["slots"]) == (c["slots_live"], c["slots"])
+    assert s["chunks"]["queued"] == c["chunks_queued"] and s["chunks"]["free"] == c["chunks_free"]
+
+
+@case
+def live_beside_a_load(t):
+    t.node("--size", "4M")
+    process = start_load(t, "--threads", "2", "--processes", "2")
+    for _ in range(3):
+        assert check(t)["live"]
+    assert process.poll() is None, "the load ended before the check did"
+
+
+@case
+def killed_compute_nodes_are_no_finding(t):
+    t.pool = t.path("pool")
+    node = t.node("--size", "4M", "--keep")
+    process = start_load(t)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(PATIENCE_S)
+    # The kernel takes the group's other process down in its own time.
+    while any(line["process_is_alive"] for line in compute_nodes(t)):
+        pass
+    assert len(compute_nodes(t)) == 1
+    report = check(t)
+    assert report["crashed"] and not report["live"], report
+    assert node.end() == 0
+    assert b"1 compute nodes ended without leaving" in node.err, node.err
+    assert check(t)["crashed"], "at rest without a node as well"
+
+
+def word_at(data, offset):
+    return struct.unpack("<Q", data[offset:offset + 8])[0]
+
+
+def a_live_slot(data, plan):
+    """Where the first index word lies whose tag is its chunk's generation (8-byte slots)."""
+    for at in range(plan["index_offset"], plan["chunks_offset"], 8):
+        word = word_at(data, at)
+        chunk = ((word & (1 << 34) - 1) * 16 - plan["chunks_offset"]) // plan["chunk_bytes"]
+        if word and word_at(data, plan["chunk_table_offset"] + 8 * chunk) >> 36 & 0x3fff == \
+                word >> 34 & 0x3fff:
+            return at
+    raise AssertionError("the load left no object")
+
+
+@case
+def every_damage_is_found(t):
+    t.pool = t.path("pool")
+    node = t.node("--size", "4M", "--keep")
+    load(t, "--ops", "50000")
+    assert node.end() == 0
+    check(t)
+    with open(t.pool, "rb") as f:
+        whole = f.read()
+    plan = t.on_pool("stat", "--json").expect(0).json()["plan"]
+    cursors, slot = plan["cursors_offset"], a_live_slot(whole, plan)
+    pointer = (word_at(whole, slot) & (1 << 34) - 1) * 16
+    for offset, new, rules in (
+            (cursors, struct.pack("<Q", 1 << 40), ("CURSORS_ORDER",)),
+            (slot + 7, bytes([whole[slot + 7] ^ 1]), ("SLOT_KEY",)),
+            (pointer + 60, bytes([whole[pointer + 60] ^ 1]), ("SLOT_OBJECT",))):
+        with open(t.pool, "wb") as f:
+            f.write(whole[:offset] + new + whole[offset + len(new):])
+        report = check(t, 1)
+        for rule in rules:
+            assert report["violations"][rule] > 0, (rule, report["findings"][:5])
+    with open(t.pool, "wb") as f:
+        f.write(whole)
+    check(t)
+
+
+@case
+def what_is_no_pool_is_an_error(t):
+    t.on_pool("check").expect(2, b"", ("no pool " + t.pool, "check the name"))
+    t.pool = t.path("foreign")
+    with open(t.pool, "wb") as f:
+        f.write(b"precious" * 1000)
+    t.on_pool("check").expect(2, b"", (t.pool, "not a FORGE pool"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
