@@ -1,7 +1,8 @@
 /*
  * check.c: the checker.  Pools that the cache worked on, with both policies, are clean at rest,
- * after generations wrapped, after a drain and beside running traffic, and the numbers add up;
- * thousands of seeded random damages neither crash nor hang it; doc/check.md lists every rule.
+ * after generations wrapped, after a drain, after a death at any verb and beside running traffic,
+ * and the numbers add up; thousands of seeded random damages neither crash nor hang it;
+ * doc/check.md lists every rule.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric/fault.h"
 #include "support/checked.h"
+
+#define DEATHS 200u /* verbs to die at */
 
 static const char *const policies[] = {"forge", "forge-paper"};
 
@@ -123,6 +127,56 @@ static void test_names(void **state)
 	}
 	assert_string_equal(check_counter_name(n - 1), "findings");
 	assert_int_equal(check_counter(&report, n - 1), 3);
+}
+
+/* ---- after a death ------------------------------------------------------------------------ */
+
+/* Sets, until the node is lost. */
+static void work_until_lost(struct rig *r, uint64_t seed)
+{
+	struct prng prng;
+	int status = 0;
+
+	prng_seed(&prng, seed);
+	for (uint32_t i = 0; status != FORGE_E_NODE; i++) {
+		uint32_t id = (uint32_t)prng_below(&prng, KEYS);
+
+		status = prng_below(&prng, 8) ? rig_set(r, id, i, 60) : rig_delete(r, id);
+		assert_true(status == 0 || status == FORGE_MISS || status == FORGE_E_NODE);
+	}
+}
+
+/*
+ * A node dies at one verb after the other, which lands not, in part or whole.  What it leaves is
+ * tolerated, and so is what a survivor makes of it; without the permission it is reported.
+ */
+static void test_deaths(void **state)
+{
+	static const struct check_options died = {.crashed = 1, .dead_cns = {1}};
+	static const struct check_options unexpected = {.dead_cns = {1}};
+
+	for (unsigned i = 0; i < 2 * DEATHS; i++) {
+		struct fault_plan plan = {.lose_at = 1 + i / 2, .landing = i / 2 % 3};
+		struct rig r, survivor;
+
+		plan.part_words = i / 6 % 4;
+		rig_open(&r, policies[i % 2], CHUNKS, OBJECTS);
+		rig_tick(&r);
+		rig_work(&r, 600, i);
+		assert_int_equal(fault_open(r.fab, &plan, &r.fab), 0);
+		r.worker.fab = r.fab;
+		work_until_lost(&r, i);
+		rig_attach(&survivor, &r, i);
+		struct check_report c = assert_clean(&survivor, &died);
+
+		if (c.chunks_open + c.chunks_reserved + c.chunks_evicting > 0)
+			assert_true(
+			    run_check(&survivor, &unexpected, NULL).found[CHECK_CHUNK_OWNER] > 0);
+		rig_work(&survivor, 300, i);
+		assert_clean(&survivor, &died);
+		rig_close(&survivor);
+		rig_kill(&r);
+	}
 }
 
 static const struct check_options live = {.live = 1};
@@ -254,9 +308,10 @@ static void test_live(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_clean), cmocka_unit_test(test_long),
-	    cmocka_unit_test(test_names), cmocka_unit_test(test_random_damage),
-	    cmocka_unit_test(test_noise), cmocka_unit_test(test_live),
+	    cmocka_unit_test(test_clean),	  cmocka_unit_test(test_long),
+	    cmocka_unit_test(test_names),	  cmocka_unit_test(test_deaths),
+	    cmocka_unit_test(test_random_damage), cmocka_unit_test(test_noise),
+	    cmocka_unit_test(test_live),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
