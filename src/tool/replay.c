@@ -1,4 +1,5 @@
 /* replay.c: `forge replay`: a recorded trace on a pool. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct config {
 	uint64_t value_bytes, size, group_objects, object_bytes, cache_objects;
 	double cache_percent, warmup;
 	uint64_t threads, processes, requests, seed, poll_interval, miss_penalty, lag;
-	bool own_sizes, gets_only, verify, progress, lru, count_verbs;
+	bool footprint, own_sizes, gets_only, verify, progress, lru, count_verbs;
 };
 
 static const struct opt options[] = {
@@ -34,6 +35,8 @@ static const struct opt options[] = {
     OPT_STRING(struct config, delimiter, "delimiter", 0, ",", "CHAR", "csv: what separates them."),
     OPT_U64(struct config, requests, "requests", 'n', "0", "N", 0, 0,
 	    "Replay only so many requests; 0: all."),
+    OPT_FLAG(struct config, footprint, "footprint", 0,
+	     "Only read the trace and print what it asks for, one number a line."),
     OPT_DOUBLE(struct config, cache_percent, "cache-percent", 'c', "10", "%", 0, 10000,
 	       "Size of a pool made for the run, as a share of the trace's footprint."),
     OPT_CHOICE(struct config, by, "by", 0, "objects", "objects|bytes",
@@ -267,6 +270,16 @@ static int replay_trace(const struct config *config, const char *path,
 	return status;
 }
 
+static int print_footprint(const struct trace_footprint *f, const char *format)
+{
+	printf("format         %s\nrequests       %" PRIu64 "\nids            %" PRIu64
+	       "\nbytes          %" PRIu64 "\nrequest_bytes  %" PRIu64 "\nlargest        %" PRIu64
+	       "\nhit_ratio_max  %.6f\n",
+	       format ? format : "unknown", f->requests, f->distinct, f->bytes, f->request_bytes,
+	       f->size_max, f->hit_ratio_max);
+	return fflush(stdout) ? tool_fail(&command_replay, "cannot write the footprint") : TOOL_OK;
+}
+
 static int run(int argc, char **argv)
 {
 	struct config config;
@@ -284,7 +297,8 @@ static int run(int argc, char **argv)
 	status = load_trace(&config, parsed.operands[0], &trace, &format);
 	if (status)
 		return status;
-	status = replay_trace(&config, parsed.operands[0], &trace, format);
+	status = config.footprint ? print_footprint(&trace.footprint, format)
+				  : replay_trace(&config, parsed.operands[0], &trace, format);
 	trace_unload(&trace);
 	return status;
 }

@@ -258,6 +258,15 @@ def replay_counts_the_trace(t):
 
 
 @case
+def the_footprint_alone(t):
+    write_ids(t.path("t.u32"), [5, 6, 5, 5])
+    out = t.forge("replay", "--footprint", t.path("t.u32")).expect(0).out.decode()
+    numbers = dict(line.split() for line in out.splitlines())
+    assert (numbers["format"], numbers["requests"], numbers["ids"]) == ("u32", "4", "2"), out
+    assert numbers["hit_ratio_max"] == "0.500000", out
+
+
+@case
 def replay_share_of_the_footprint(t):
     write_ids(t.path("t.u32"), list(range(6400)))
     report = report_of(replay(t, "-c", "50", t.path("t.u32")))

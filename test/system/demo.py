@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""`make demo`'s script, from a path with spaces: the page is whole, and nothing is left behind.
+
+	demo.py FORGE SOURCE_ROOT
+"""
+import glob
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+
+from harness import FORGE, PATIENCE_S, case, main
+
+SOURCE_ROOT = sys.argv[2]
+
+
+def home(t):
+    """A tree as the script expects it."""
+    root = t.path("a tree with spaces")
+    os.makedirs(os.path.join(root, "build/src/tool"))
+    os.makedirs(os.path.join(root, "tools"))
+    os.symlink(FORGE, os.path.join(root, "build/src/tool/forge"))
+    for name in ("demo.sh", "demo-page.py"):
+        shutil.copy(os.path.join(SOURCE_ROOT, "tools", name), os.path.join(root, "tools"))
+    return root
+
+
+def trace(t):
+    draw = random.Random(5)
+    ids = [int(draw.paretovariate(0.5)) % 60000 for _ in range(60000)]
+    with open(t.path("my trace.u32"), "wb") as f:
+        f.write(struct.pack(f"<{len(ids)}I", *ids))
+    return t.path("my trace.u32"), ids
+
+
+def start(t, root, **environment):
+    process = subprocess.Popen([os.path.join(root, "tools/demo.sh")], cwd="/",
+                               env={**t.env, "TMPDIR": t.dir, **environment},
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    t.processes.append(process)
+    return process
+
+
+def nothing_is_left(t, node):
+    assert not os.path.exists(f"/proc/{node}"), "the node still runs"
+    assert not glob.glob(os.path.join(t.dir, "forge-demo.*")), "its directory is left"
+
+
+def node_of(line):
+    words = line.decode().split()
+    assert words[:3] == ["memory", "node", "process"], line
+    return int(words[3].rstrip(":")), words[5].replace("shm:", "/dev/shm")
+
+
+@case
+def the_page_is_whole(t):
+    path, ids = trace(t)
+    process = start(t, home(t), TRACE=path, FORGE_THREADS="3", FORGE_POLICY="forge-paper")
+    first = process.stdout.readline()
+    node, pool_file = node_of(first)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, (out, err)
+    text = out.decode()
+    for words in ("policy forge, 3 compute nodes", f"{len(ids):,} operations",
+                  f"on {len(set(ids)):,} keys", "none wrong", "throughput", "exact LRU",
+                  "P99.9", "SIEVE", "57.4 %", "18.0 %", "fill factor", "capacity", "pool check: "):
+        assert words in text, f"no {words!r} in\n{text}"
+    nothing_is_left(t, node)
+    assert not os.path.exists(pool_file), "the pool is left behind"
+
+
+@case
+def an_end_in_between_leaves_nothing(t):
+    path, _ = trace(t)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        process = start(t, home(t) if number == signal.SIGTERM else t.path("a tree with spaces"),
+                        TRACE=path)
+        node, pool_file = node_of(process.stdout.readline())
+        process.send_signal(number)
+        process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 128 + number, process.returncode
+        nothing_is_left(t, node)
+        assert not os.path.exists(pool_file), "the pool is left behind"
+
+
+@case
+def a_trace_that_is_not_there(t):
+    process = start(t, home(t), TRACE=t.path("absent.u32"))
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1 and b"absent.u32" in err and out == b"", (out, err)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
