@@ -7,6 +7,11 @@
  * object's chunk was re-used under the word; if the word is still there it points to nothing
  * that can come back and is CASed away, otherwise the Get starts again.  It may give up with a
  * miss at any time; it never returns what it did not verify.
+ *
+ * A stale word below the match is CASed away before the match is believed.  It may be this key's:
+ * inserted and evicted while the Set of the match was on its way from its READ to its CAS, so
+ * that neither of the two has seen the other yet.  If we returned the newer value and left the
+ * word, a node with an older map would next read the older one, which is still intact.
  */
 #include "cache/cache.h"
 
@@ -124,26 +129,51 @@ static MAY_WAIT int remove_invalid(struct cache *c, uint64_t slot, uint64_t word
 	return status;
 }
 
+/* Stale words in front of a match: away with them, then look again. */
+static MAY_WAIT int clear_stale(struct cache *c, const struct index_home *home,
+				const struct index_view *view, uint32_t slots)
+{
+	const struct plan *p = &c->cn->pool->plan;
+	struct fab_op ops[LAYOUT_NEIGHBOURHOOD];
+	unsigned n = 0;
+
+	for (; slots; slots &= slots - 1) {
+		unsigned slot = (unsigned)__builtin_ctz(slots);
+
+		ops[n++] = fab_cas(FAB_INDEX, plan_slot_address(p, index_slot_number(home, slot)),
+				   index_view_word(p, view, slot), 0);
+	}
+	return flow_run(c->worker, ops, n);
+}
+
 /* One look: 0 hit, FORGE_MISS, FORGE_E_AGAIN when something moved. */
 static MAY_WAIT int look_once(struct cache *c, struct cache_key key, const struct index_home *home)
 {
 	const struct pool *pool = c->cn->pool;
 	struct index_view view;
+	uint32_t stale = 0;
 	int status = cache_read_view(c, home, &view);
 
 	for (unsigned slot = 0; !status && slot < LAYOUT_NEIGHBOURHOOD; slot++) {
 		uint64_t word = index_view_word(&pool->plan, &view, slot);
 		int verdict, changed;
 
-		if (index_fingerprint(word) != home->fingerprint || !index_is_object(word) ||
-		    cn_word_is_stale(c->cn, c->worker, word))
+		if (index_fingerprint(word) != home->fingerprint || !index_is_object(word))
 			continue;
+		if (cn_word_is_stale(c->cn, c->worker, word)) {
+			stale |= 1u << slot;
+			continue;
+		}
 		status = cache_fetch(c, word, FAB_DATA, &verdict);
 		if (status)
 			return status;
 		if (likely(verdict == OBJECT_VALID)) {
 			if (object_key_is(c->fetched, key.data, key.bytes) ||
 			    !pool_rule(pool, RULE_READ_CHECKS_KEY)) {
+				if (unlikely(stale) && pool_rule(pool, RULE_GET_CLEARS_STALE)) {
+					status = clear_stale(c, home, &view, stale);
+					return status ? status : FORGE_E_AGAIN;
+				}
 				count_hit(c, &view, slot, word);
 				return 0;
 			}

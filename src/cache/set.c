@@ -11,6 +11,10 @@
  *  - Update: the CAS from the exact word of the verified match.  Lost: start again at the READ.
  *  - Two matches seen: remove all but the lowest, highest first, and start again, so that an
  *    update never leaves an older value in another slot.
+ *  - A stale or invalid word of the fingerprint beside the match is CASed to 0 before the update.
+ *    It may hold an older value of this key: one inserted and evicted while the Set of the match
+ *    was on its way from its READ to its CAS.  A node with an older map would read it after we
+ *    have acknowledged, and a regroup under way would even revive it.
  *  - Insert: first every slot of the same fingerprint that is stale or invalid is CASed to 0, for
  *    one of them may hold this key's evicted value, and a node with an older map would read it
  *    after our value is gone.  Our word may go over the last of them: the CAS from its exact
@@ -266,9 +270,21 @@ static int free_slot(const struct cache *c, const struct look *l)
 	return home >= 0 ? home : free_slot_of(c, l, LAYOUT_BUCKET_SLOTS);
 }
 
+/* Is no higher word of the same fingerprint there? */
+static int is_highest(const struct cache *c, const struct look *l, unsigned slot)
+{
+	uint32_t fingerprint = index_fingerprint(look_word(c, l, slot));
+
+	while (++slot < LAYOUT_NEIGHBOURHOOD)
+		if (index_fingerprint(look_word(c, l, slot)) == fingerprint)
+			return 0;
+	return 1;
+}
+
 /*
  * Every slot holds a live object: take the one this CN counted the fewest hits for.  The CAS
- * from its exact word evicts it.
+ * from its exact word evicts it.  Only the highest of several words of one fingerprint may go:
+ * they could be one key's, and then taking a lower one would uncover an older value.
  */
 static MAY_WAIT int coldest_slot(struct cache *c, const struct look *l, unsigned *out)
 {
@@ -292,7 +308,8 @@ static MAY_WAIT int coldest_slot(struct cache *c, const struct look *l, unsigned
 		if (ops[slot].status == 0 && chunk != UINT32_MAX &&
 		    headers[slot].sn < p->group_objects)
 			count = cn_count(c->cn, chunk, headers[slot].sn);
-		if (index_blocks(word) != INDEX_BLOCKS_TENTATIVE && count < least) {
+		if (index_blocks(word) != INDEX_BLOCKS_TENTATIVE && count < least &&
+		    (is_highest(c, l, slot) || !pool_rule(c->cn->pool, RULE_FULL_TAKES_HIGHEST))) {
 			least = count;
 			*out = slot;
 		}
@@ -375,6 +392,10 @@ static MAY_WAIT int set_once(struct cache *c, struct set_state *s)
 		return status;
 	if (l->match & (l->match - 1) && pool_rule(c->cn->pool, RULE_MERGE_MATCHES_FIRST)) {
 		status = look_remove(c, l, l->match & (l->match - 1), &all);
+		return status ? status : FORGE_E_AGAIN;
+	}
+	if (l->match && l->dead && pool_rule(c->cn->pool, RULE_UPDATE_CLEARS_DEAD)) {
+		status = look_remove(c, l, l->dead, &all);
 		return status ? status : FORGE_E_AGAIN;
 	}
 	status = place_object(c, s);

@@ -13,6 +13,7 @@
 	RULE(READ_CHECKS_CHECKSUM, "a reader requires the checksum")                              \
 	RULE(READ_CHECKS_KEY, "a reader compares the key, not only the fingerprint")              \
 	RULE(GET_REMOVES_INVALID, "a Get CASes an invalid object's word away")                    \
+	RULE(GET_CLEARS_STALE, "a Get clears stale words below its match and looks again")        \
 	RULE(MAP_TRUST_BOUND, "a map entry proves staleness only while it is fresh")              \
 	RULE(CLEAR_BEFORE_INSERT, "a Set clears stale and invalid slots before it inserts")       \
 	RULE(CLEAR_THEN_REREAD, "after clearing, an empty slot needs a fresh READ")               \
@@ -20,6 +21,8 @@
 	RULE(NOT_LOWEST_REMOVES_SELF, "an inserter that is not the lowest removes itself")        \
 	RULE(LOWEST_REMOVES_OTHERS, "the lowest removes the others before it acknowledges")       \
 	RULE(MERGE_MATCHES_FIRST, "a Set that sees two matches removes all but the lowest first") \
+	RULE(UPDATE_CLEARS_DEAD, "a Set clears stale and invalid slots before it updates")        \
+	RULE(FULL_TAKES_HIGHEST, "a full bucket loses the highest word of a fingerprint")         \
 	RULE(DELETE_CLEARS_STALE, "Delete clears stale and invalid slots too")                    \
 	RULE(DELETE_HIGHEST_FIRST, "Delete removes the highest match first")                      \
 	RULE(DELETE_REREADS, "Delete re-READs until no match is left")                            \

@@ -1,0 +1,601 @@
+/*
+ * cache_world.c: the bridge between the scheduler and the cache; see cache_world.h.
+ *
+ * Values are words that carry the number of the Set and the key, so that a torn, foreign or
+ * mixed value is recognised by itself.  Nothing is allocated once the world is built: reset
+ * copies the local state back to where it was.
+ */
+#include "cache_world.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/object.h"
+
+#define VALUE_WORDS  3u
+#define OBJECT_BYTES (VALUE_WORDS * 8 + 8)
+
+uint32_t world_key_index(char letter)
+{
+	return islower((unsigned char)letter) ? (uint32_t)(letter - 'a')
+					      : 26 + (uint32_t)(letter - 'A');
+}
+
+struct cache_key world_key(const struct cache_world *cw, uint32_t key_index)
+{
+	const char *text = cw->key_text[key_index];
+
+	return (struct cache_key){text, (uint32_t)strlen(text)};
+}
+
+static bool is_elsewhere(uint32_t letter)
+{
+	return letter >= 'n' - 'a';
+}
+
+/*
+ * One fingerprint per letter, two keys of each.  The home is bucket 0, or beyond bucket 1 for
+ * the later letters.
+ */
+static void choose_keys(struct cache_world *cw)
+{
+	const struct plan *p = &cw->pool.plan;
+	uint32_t candidate = 0;
+
+	for (uint32_t letter = 0; letter < 26; letter++) {
+		int fingerprint = -1;
+
+		for (uint32_t twin = 0; twin < 2; candidate++) {
+			char text[8];
+			struct index_home home;
+			bool taken = false;
+
+			snprintf(text, sizeof(text), "%c%u", 'a' + letter, candidate % 100000);
+			home = index_locate(p, text, (uint32_t)strlen(text));
+			for (uint32_t i = 0; i < letter && twin == 0; i++)
+				taken = taken || index_locate(p, cw->key_text[i],
+							      (uint32_t)strlen(cw->key_text[i]))
+							 .fingerprint == home.fingerprint;
+			if (is_elsewhere(letter) != (home.bucket > 1) ||
+			    (home.bucket && !is_elsewhere(letter)) || taken ||
+			    (twin == 1 && (int)home.fingerprint != fingerprint))
+				continue;
+			fingerprint = (int)home.fingerprint;
+			memcpy(cw->key_text[letter + 26 * twin], text, sizeof(text));
+			twin++;
+		}
+	}
+}
+
+/* --- operations ------------------------------------------------------------------------------ */
+
+static void note(struct cache_world *cw, int status, const char *text, uint32_t key)
+{
+	if (cw->status)
+		return;
+	cw->status = status;
+	snprintf(cw->why, sizeof(cw->why), "%s of key %u: %s", text, key, status_name(status));
+}
+
+static void fill_value(uint64_t words[VALUE_WORDS], uint32_t key, uint64_t value)
+{
+	for (uint32_t i = 0; i < VALUE_WORDS; i++)
+		words[i] = value << 8 | key;
+}
+
+static int op_set(struct cache_world *cw, struct cache *c, uint32_t key, uint64_t value)
+{
+	uint64_t words[VALUE_WORDS];
+
+	fill_value(words, key, value);
+	return cache_set(c, world_key(cw, key),
+			 &(struct cache_item){.value = words, .bytes = sizeof(words)});
+}
+
+/* *value receives what the Get saw; a value that no Set wrote to this key is noted. */
+static int op_get(struct cache_world *cw, struct cache *c, uint32_t key, uint64_t *value)
+{
+	struct cache_value found;
+	uint64_t words[VALUE_WORDS], expected[VALUE_WORDS];
+	int status = cache_get(c, world_key(cw, key), &found);
+
+	if (status)
+		return status;
+	if (found.bytes != sizeof(words)) {
+		note(cw, FORGE_E_CORRUPT, "length of the value", key);
+		return FORGE_MISS;
+	}
+	memcpy(words, found.data, sizeof(words));
+	*value = words[0] >> 8;
+	fill_value(expected, key, *value);
+	if (memcmp(words, expected, sizeof(words)) != 0) {
+		note(cw, FORGE_E_CORRUPT, "a torn or foreign value", key);
+		return FORGE_MISS;
+	}
+	return 0;
+}
+
+static void recorded_set(struct cache_world *cw, struct cache *c, uint32_t key, uint64_t value)
+{
+	struct worker *w = c->worker;
+	uint32_t op = sim_op_begin(w, HIST_SET, key, value);
+	int status = op_set(cw, c, key, value);
+
+	if (status == FORGE_E_NO_SPACE) {
+		/* It did not happen: in the history it becomes what says nothing. */
+		cw->no_space++;
+		if (cw->spec->space_promised)
+			note(cw, status, "Set", key);
+		sim_history(sim_of(w))->ops[op].kind = HIST_GET;
+		sim_op_end(w, op, HIST_MISS, 0);
+		return;
+	}
+	cw->undecided += status == FORGE_E_AGAIN;
+	if (status && status != FORGE_E_AGAIN)
+		note(cw, status, "Set", key);
+	sim_op_end(w, op, status ? HIST_UNDECIDED : HIST_OK, value);
+}
+
+static void recorded_get(struct cache_world *cw, struct cache *c, uint32_t key)
+{
+	uint32_t op = sim_op_begin(c->worker, HIST_GET, key, 0);
+	uint64_t value = 0;
+	int status = op_get(cw, c, key, &value);
+
+	if (status < 0)
+		note(cw, status, "Get", key);
+	sim_op_end(c->worker, op, status ? HIST_MISS : HIST_OK, value);
+}
+
+static void recorded_delete(struct cache_world *cw, struct cache *c, uint32_t key)
+{
+	uint32_t op = sim_op_begin(c->worker, HIST_DELETE, key, 0);
+	int status = cache_delete(c, world_key(cw, key));
+
+	cw->undecided += status == FORGE_E_AGAIN;
+	if (status < 0 && status != FORGE_E_AGAIN)
+		note(cw, status, "Delete", key);
+	sim_op_end(c->worker, op,
+		   status == 0		  ? HIST_OK
+		   : status == FORGE_MISS ? HIST_MISS
+					  : HIST_UNDECIDED,
+		   0);
+}
+
+static void run_word(struct cache_world *cw, struct world_worker *ww, char verb, uint32_t key)
+{
+	uint64_t value = 1000 * (uint64_t)(ww - cw->workers + 1) + ++ww->ops_begun;
+
+	switch (verb) {
+	case 'S':
+		recorded_set(cw, &ww->cache, key, value);
+		return;
+	case 'G':
+		recorded_get(cw, &ww->cache, key);
+		return;
+	case 'D':
+		recorded_delete(cw, &ww->cache, key);
+		return;
+	default:
+		assert(verb == 'Y');
+		int status = cache_poll(&ww->cache);
+
+		if (status < 0)
+			note(cw, status, "poll", 0);
+	}
+}
+
+static void run_random(struct cache_world *cw, struct world_worker *ww, uint64_t count)
+{
+	struct prng *prng = &ww->cache.worker->prng;
+	size_t key_count = strlen(cw->spec->keys);
+
+	while (count--) {
+		uint64_t dice = prng_below(prng, 100);
+		char letter = cw->spec->keys[prng_below(prng, key_count)];
+
+		run_word(cw, ww,
+			 dice < 45   ? 'S'
+			 : dice < 82 ? 'G'
+			 : dice < 92 ? 'D'
+				     : 'Y',
+			 world_key_index(letter));
+	}
+}
+
+static void world_worker(void *context, struct worker *w)
+{
+	struct cache_world *cw = context;
+	struct world_worker *ww = &cw->workers[w->index];
+
+	for (const char *at = ww->script; *at;) {
+		char verb = *at++;
+
+		if (verb == ' ')
+			continue;
+		if (verb == 'R')
+			run_random(cw, ww, strtoull(at, (char **)&at, 10));
+		else
+			run_word(cw, ww, verb, verb == 'Y' ? 0 : world_key_index(*at++));
+	}
+}
+
+/* --- set-up ---------------------------------------------------------------------------------- */
+
+int world_visit(struct cache_world *cw, struct worker *w, uint32_t cn, const char *script)
+{
+	struct cache *c = &cw->visitors[cn];
+	int status = 0;
+
+	c->worker = w;
+	for (const char *at = script; *at && status >= 0;) {
+		char verb = *at++;
+		uint64_t value;
+
+		if (verb == ' ')
+			continue;
+		uint32_t key = verb == 'Y' ? 0 : world_key_index(*at++);
+
+		if (verb == 'Y') {
+			status = cache_poll(c);
+		} else if (verb == 'S') {
+			value = ++cw->next_value;
+			status = op_set(cw, c, key, value);
+			cw->prefilled[key] = value;
+		} else if (verb == 'G') {
+			status = op_get(cw, c, key, &value);
+		} else {
+			status = cache_delete(c, world_key(cw, key));
+			cw->prefilled[key] = 0;
+		}
+	}
+	return status < 0 ? status : 0;
+}
+
+static int save(struct cache_world *cw, void *live, size_t bytes)
+{
+	struct world_saved *s = &cw->saved[cw->saved_count];
+
+	assert(cw->saved_count < WORLD_SAVED_MAX);
+	*s = (struct world_saved){.live = live, .image = malloc(bytes), .bytes = bytes};
+	if (!s->image)
+		return FORGE_E_NO_MEMORY;
+	memcpy(s->image, live, bytes);
+	cw->saved_count++;
+	return 0;
+}
+
+/* Everything a CN knows; see cn_memory_create() and lane_init(). */
+static int save_cn(struct cache_world *cw, uint32_t i)
+{
+	const struct plan *p = &cw->pool.plan;
+	struct cn *cn = &cw->cns[i];
+	const struct {
+		void *live;
+		size_t bytes;
+	} parts[] = {
+	    {cn, sizeof(*cn)},
+	    {(void *)cn->map, p->chunk_count * sizeof(*cn->map)},
+	    {(void *)cn->lives, (size_t)p->chunk_count * CN_LIVES * sizeof(*cn->lives)},
+	    {(void *)cn->ofm, (size_t)p->chunk_count * p->ofm_row_bytes},
+	    {(void *)cn->dead, (size_t)p->chunk_count * cn->dead_words * sizeof(*cn->dead)},
+	    {(void *)cn->news, (size_t)p->chunk_count * cn->dead_words * sizeof(*cn->news)},
+	    {(void *)cn->asleep, p->cn_max * sizeof(*cn->asleep)},
+	    {(void *)cn->mirror[0], p->ring_nodes * sizeof(*cn->mirror[0])},
+	    {(void *)cn->mirror[1], p->ring_nodes * sizeof(*cn->mirror[1])},
+	    {&cw->lanes[i], sizeof(cw->lanes[i])},
+	    {cw->lanes[i].memory,
+	     LANE_GROUPS_MAX * (p->group_objects * sizeof(uint64_t) + p->ofm_row_bytes)},
+	};
+
+	for (unsigned k = 0; k < ARRAY_COUNT(parts); k++)
+		if (save(cw, parts[k].live, parts[k].bytes))
+			return FORGE_E_NO_MEMORY;
+	return 0;
+}
+
+static void put_word(uint8_t *memory, uint64_t raddr, uint64_t word)
+{
+	memcpy(memory + raddr, &word, 8);
+}
+
+/* As formatted, but as if the rings and the chunks had been in use for long. */
+static void age(const struct cache_world *cw, uint8_t *memory)
+{
+	const struct plan *p = &cw->pool.plan;
+	uint64_t first = cw->spec->first_position;
+	uint32_t generation = cw->spec->first_generation ? cw->spec->first_generation : 1;
+
+	for (uint32_t ring = 0; ring < RING_COUNT; ring++) {
+		uint64_t filled = ring == RING_FREE ? p->chunk_count : 0;
+
+		put_word(memory, plan_head_address(p, ring), first);
+		put_word(memory, plan_tail_address(p, ring), first + filled);
+		for (uint64_t i = 0; i < p->ring_nodes; i++) {
+			uint64_t cycle = plan_ring_cycle(p, first + i);
+
+			put_word(memory, plan_ring_node_address(p, ring, first + i),
+				 i < filled ? node_pack_full(cycle, (uint32_t)i, generation, 1, 0)
+					    : node_pack_empty(cycle));
+		}
+	}
+	for (uint32_t chunk = 0; chunk < p->chunk_count; chunk++)
+		put_word(memory, plan_chunk_word_address(p, chunk),
+			 chunk_pack_free(generation, first + chunk));
+}
+
+static int open_cns(struct cache_world *cw, struct worker *w)
+{
+	struct layout_registry lines[LAYOUT_CN_MAX];
+	uint32_t workers_of[WORLD_CNS_MAX] = {0};
+	int status = 0;
+
+	for (uint32_t i = 0; i < cw->worker_count; i++)
+		workers_of[cw->spec->workers[i].cn]++;
+	for (uint32_t i = 0; i < cw->cn_count && !status; i++) {
+		struct cn_options options = {
+		    .worker_count = workers_of[i],
+		    /* Without an interval: longer than any run. */
+		    .poll_interval_us =
+			cw->spec->poll_interval_us ? cw->spec->poll_interval_us : 100000000,
+		    .map_trust_us = cw->spec->map_trust_us ? cw->spec->map_trust_us : 1000000000,
+		};
+
+		status = cn_open(&cw->cns[i], &cw->pool, cw->policy, w, &options, 100 + i, lines);
+		if (!status)
+			status = lane_init(&cw->lanes[i], &cw->cns[i]);
+		if (!status)
+			status = cache_init(&cw->visitors[i], w, &cw->cns[i], &cw->lanes[i]);
+	}
+	for (uint32_t i = 0; i < cw->worker_count && !status; i++) {
+		uint32_t cn = cw->spec->workers[i].cn;
+
+		status = cache_init(&cw->workers[i].cache, w, &cw->cns[cn], &cw->lanes[cn]);
+		cw->workers[i].script = cw->spec->workers[i].text;
+	}
+	return status;
+}
+
+/*
+ * Whoever has not flushed is waited for, with pauses, which end when nobody else can run: a
+ * sleeper would always be woken.  So each CN takes the others for asleep until they publish.
+ */
+static void take_for_asleep(struct cache_world *cw)
+{
+	for (uint32_t i = 0; i < cw->cn_count; i++)
+		for (uint32_t k = 0; k < cw->cn_count; k++)
+			for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
+				cw->cns[i].asleep[cw->cns[k].member.cn][ring] =
+				    cw->cns[k].flushed[ring] + 1;
+}
+
+static int world_setup(void *context, uint8_t *memory, struct worker *w)
+{
+	struct cache_world *cw = context;
+	struct plan plan = cw->pool.plan;
+	uint64_t rules_off = cw->pool.rules_off;
+	char error[256];
+	int status = pool_format(w, &plan, 7);
+
+	if (!status)
+		status = pool_open(w, &cw->pool, error, sizeof(error));
+	choose_keys(cw);
+	if (!status)
+		age(cw, memory);
+	if (!status)
+		status = open_cns(cw, w);
+	for (unsigned i = 0; i < WORLD_BEFORE_MAX && cw->spec->before[i].text && !status; i++)
+		status = world_visit(cw, w, cw->spec->before[i].cn, cw->spec->before[i].text);
+	for (uint32_t i = 0; i < cw->cn_count && !status; i++)
+		status = world_visit(cw, w, i, "Y");
+	if (!cw->spec->flush_waits)
+		take_for_asleep(cw);
+	cw->pool.rules_off = rules_off;
+	if (!status && cw->spec->prepare)
+		cw->spec->prepare(cw, memory);
+	for (uint32_t i = 0; i < cw->cn_count && !status; i++)
+		status = save_cn(cw, i);
+	for (uint32_t i = 0; i < cw->worker_count && !status; i++) {
+		cw->workers[i].cache.candidate_count =
+		    cw->visitors[cw->spec->workers[i].cn].candidate_count;
+		memcpy(cw->workers[i].cache.candidates,
+		       cw->visitors[cw->spec->workers[i].cn].candidates,
+		       sizeof(cw->workers[i].cache.candidates));
+		status = save(cw, &cw->workers[i], sizeof(cw->workers[i]));
+	}
+	return status;
+}
+
+static void world_reset(void *context, struct sim *s)
+{
+	struct cache_world *cw = context;
+
+	for (uint32_t i = 0; i < cw->saved_count; i++)
+		memcpy(cw->saved[i].live, cw->saved[i].image, cw->saved[i].bytes);
+	for (uint32_t i = 0; i < cw->worker_count; i++)
+		cw->workers[i].cache.worker = sim_worker_at(s, i);
+	cw->status = 0;
+	for (uint32_t key = 0; key < WORLD_KEYS; key++)
+		if (cw->prefilled[key]) {
+			struct worker *w = sim_observer(s);
+			uint32_t op = sim_op_begin(w, HIST_SET, key, cw->prefilled[key]);
+
+			sim_op_end(w, op, HIST_OK, cw->prefilled[key]);
+		}
+}
+
+bool world_find(const struct cache_world *cw, const uint8_t *memory, uint32_t key_index,
+		uint64_t *slot, uint64_t *word)
+{
+	const struct plan *p = &cw->pool.plan;
+	struct cache_key key = world_key(cw, key_index);
+	struct index_home home = index_locate(p, key.data, key.bytes);
+
+	for (unsigned i = 0; i < LAYOUT_NEIGHBOURHOOD; i++) {
+		*slot = index_slot_number(&home, i);
+		memcpy(word, memory + plan_slot_address(p, *slot), 8);
+		const uint8_t *object = memory + index_object_address(*word);
+
+		if (index_is_object(*word) && index_fingerprint(*word) == home.fingerprint &&
+		    object_check(object, index_object_bytes(*word), 1) == OBJECT_VALID &&
+		    index_generations_behind(p, *word, object_header(object)->generation) == 0 &&
+		    object_key_is(object, key.data, key.bytes))
+			return true;
+	}
+	return false;
+}
+
+/* --- the end of a run ------------------------------------------------------------------------ */
+
+static void add_counters(struct cache_world *cw)
+{
+	uint64_t *total = (uint64_t *)&cw->total;
+
+	for (uint32_t i = 0; i < cw->worker_count; i++) {
+		const uint64_t *count = (const uint64_t *)&cw->workers[i].cache.count;
+
+		for (unsigned k = 0; k < sizeof(cw->total) / 8; k++)
+			total[k] += count[k];
+	}
+}
+
+static int world_check(void *context, struct sim *s, char *why, size_t why_bytes)
+{
+	struct cache_world *cw = context;
+	bool killed = false;
+	int status = 0;
+
+	add_counters(cw);
+	for (uint32_t i = 0; i < cw->cn_count; i++)
+		killed = killed || sim_cn_is_killed(s, i);
+	if (!cw->status)
+		status = world_examine(cw, s, why, why_bytes);
+	if (!cw->status && !status && cw->spec->expect && !killed)
+		status = cw->spec->expect(cw, s, why, why_bytes);
+	if (status)
+		return status;
+	for (uint32_t i = 0; i < cw->cn_count && !cw->status; i++) {
+		struct cache *c = &cw->visitors[i];
+
+		c->worker = sim_observer(s);
+		for (const char *key = cw->spec->keys; *key && !sim_cn_is_killed(s, i); key++)
+			recorded_get(cw, c, world_key_index(*key));
+	}
+	if (cw->status)
+		snprintf(why, why_bytes, "%s", cw->why);
+	return cw->status;
+}
+
+static void world_name_region(void *context, uint64_t raddr, char *text, size_t text_bytes)
+{
+	const struct cache_world *cw = context;
+	const struct plan *p = &cw->pool.plan;
+	const struct {
+		uint64_t start;
+		const char *name;
+		uint32_t unit;
+	} regions[] = {
+	    {p->chunks_offset, "chunk", p->chunk_bytes},
+	    {p->index_offset, "slot", 8 * p->slot_words},
+	    {p->ring_offset[RING_FREE], "free-node", 8},
+	    {p->ring_offset[RING_MAIN], "main-node", 8},
+	    {p->ring_offset[RING_SMALL], "small-node", 8},
+	    {p->chunk_table_offset, "chunk-word", 8},
+	    {p->registry_offset, "registry", LAYOUT_REGISTRY_BYTES},
+	    {p->ofm_offset[RING_MAIN], "main-row", p->ofm_row_bytes},
+	    {p->ofm_offset[RING_SMALL], "small-row", p->ofm_row_bytes},
+	    {p->cursors_offset, "cursor", 8},
+	    {0, "superblock", 8},
+	};
+
+	for (unsigned i = 0; i < ARRAY_COUNT(regions); i++)
+		if (raddr >= regions[i].start) {
+			uint64_t offset = raddr - regions[i].start;
+
+			snprintf(text, text_bytes, "%s[%llu]+%llu", regions[i].name,
+				 (unsigned long long)(offset / regions[i].unit),
+				 (unsigned long long)(offset % regions[i].unit));
+			return;
+		}
+}
+
+/* --- building -------------------------------------------------------------------------------- */
+
+static int plan_world(struct cache_world *cw)
+{
+	const struct world_spec *spec = cw->spec;
+	struct plan_wish wish = {
+	    .chunk_count = spec->chunk_count,
+	    .group_objects = spec->group_objects,
+	    .object_bytes = OBJECT_BYTES,
+	    .slot_words = cw->policy->slot_words,
+	    .cn_max = spec->cn_max ? spec->cn_max : cw->cn_count,
+	    .slots_per_object = 16,
+	    .policy = cw->policy->name,
+	};
+	char error[256];
+
+	return plan_make(&wish, &cw->pool.plan, error, sizeof(error));
+}
+
+int cache_world_build(const struct world_spec *spec, uint64_t rules_off, struct cache_world **out,
+		      struct sim **sim)
+{
+	struct cache_world *cw = calloc(1, sizeof(*cw));
+
+	if (!cw)
+		return FORGE_E_NO_MEMORY;
+	cw->spec = spec;
+	cw->policy = policy_find(spec->policy ? spec->policy : "forge");
+	cw->pool.rules_off = rules_off;
+	cw->rows_max = 127;
+	while (cw->worker_count < WORLD_WORKERS_MAX && spec->workers[cw->worker_count].text) {
+		uint8_t cn = spec->workers[cw->worker_count].cn;
+
+		cw->ops.worker_cn[cw->worker_count++] = cn;
+		cw->cn_count = (uint32_t)max_u64(cw->cn_count, cn + 1u);
+	}
+	int status = plan_world(cw);
+
+	cw->ops = (struct sim_world_ops){
+	    .name = spec->name,
+	    .worker_count = cw->worker_count,
+	    .cn_state_shared = cw->worker_count > cw->cn_count,
+	    .memory_bytes = cw->pool.plan.pool_bytes,
+	    .history_ops_max = 400,
+	    .setup = world_setup,
+	    .reset = world_reset,
+	    .worker = world_worker,
+	    .check = world_check,
+	    .name_region = world_name_region,
+	};
+	for (uint32_t i = 0; i < cw->worker_count; i++)
+		cw->ops.worker_cn[i] = spec->workers[i].cn;
+	if (!status)
+		status = sim_create(&cw->ops, cw, sim);
+	if (status)
+		cache_world_destroy(cw, NULL);
+	else
+		*out = cw;
+	return status;
+}
+
+void cache_world_destroy(struct cache_world *cw, struct sim *s)
+{
+	/* Where the pointers are may have been changed by runs; the images know. */
+	for (uint32_t i = 0; i < cw->saved_count; i++) {
+		memcpy(cw->saved[i].live, cw->saved[i].image, cw->saved[i].bytes);
+		free(cw->saved[i].image);
+	}
+	for (uint32_t i = 0; i < cw->cn_count; i++) {
+		cn_memory_destroy(&cw->cns[i]);
+		lane_fini(&cw->lanes[i]);
+		cache_fini(&cw->visitors[i]);
+	}
+	for (uint32_t i = 0; i < cw->worker_count; i++)
+		cache_fini(&cw->workers[i].cache);
+	sim_destroy(s);
+	free(cw);
+}

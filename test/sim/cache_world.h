@@ -1,0 +1,132 @@
+/*
+ * cache_world.h: small caches as worlds of the deterministic scheduler.
+ *
+ * A world is a tiny pool and a few workers, each with a script; the workers run the very flows
+ * that production runs.  What the set-up leaves, on the memory node and in the compute nodes
+ * alike, is the state every run starts from.  After each run the world is examined (see
+ * world_examine() below), every CN that lives Gets every key with the map it has by then, and
+ * the history is checked for linearizability, key by key.
+ *
+ * A script is words separated by blanks.  A key is a letter; an upper-case letter is another key
+ * with the same home bucket and the same fingerprint as the lower-case one, and all other keys
+ * share the home bucket but not the fingerprint.
+ *
+ *   Sa  Set a to a new value    Ga  Get a    Da  Delete a
+ *   Y   poll                    Rn  n random operations on the world's keys
+ *
+ * For test programs.  A struct cache_world belongs to its simulation's thread; it is made by
+ * cache_world_build() and lives until cache_world_destroy().
+ */
+#ifndef FORGE_TEST_SIM_CACHE_WORLD_H
+#define FORGE_TEST_SIM_CACHE_WORLD_H
+
+#include "cache/cache.h"
+#include "sim/sched.h"
+
+#define WORLD_WORKERS_MAX 6
+#define WORLD_CNS_MAX	  4
+#define WORLD_KEYS	  52
+#define WORLD_BEFORE_MAX  10
+
+struct cache_world;
+
+/* A script of a worker, or one that the set-up runs in a CN's name. */
+struct world_script {
+	uint8_t cn;
+	const char *text;
+};
+
+/* What the test programs do with a world beside what they name it for. */
+enum world_search {
+	WORLD_EXPLORE,	    /* all schedules, all kills */
+	WORLD_EXPLORE_LONG, /* the same in the long suite only */
+	WORLD_RANDOM,	    /* too large for that: random schedules */
+};
+
+struct world_spec {
+	const char *name;
+	const char *policy; /* NULL: forge */
+	const char *keys;   /* letters of the keys Rn uses and the end Gets */
+	uint32_t chunk_count, group_objects;
+	uint32_t cn_max;			      /* 0: as many as there are */
+	uint32_t poll_interval_us;		      /* 0: poll only where the script says so */
+	uint32_t map_trust_us;			      /* 0: the default */
+	struct world_script before[WORLD_BEFORE_MAX]; /* in this order */
+	struct world_script workers[WORLD_WORKERS_MAX];
+	/* The last part of the set-up; may touch anything of the world and its memory.  NULL. */
+	void (*prepare)(struct cache_world *, uint8_t *memory);
+	/* Demanded at the end of each run without a kill, before the last Gets.  NULL. */
+	int (*expect)(struct cache_world *, struct sim *, char *why, size_t why_bytes);
+	uint8_t search; /* enum world_search */
+	/* Where the rings' cursors and the chunks' generations start. */
+	uint64_t first_position;
+	uint32_t first_generation;
+	bool flush_waits;    /* an evictor waits for CNs that have not flushed */
+	bool space_promised; /* FORGE_E_NO_SPACE is a failure, even after a kill */
+};
+
+/* What a rule that was switched off makes of the world. */
+int cache_world_build(const struct world_spec *, uint64_t rules_off, struct cache_world **,
+		      struct sim **);
+void cache_world_destroy(struct cache_world *, struct sim *);
+
+/* One worker: its view of the cache and what it noticed. */
+struct world_worker {
+	struct cache cache;
+	const char *script;
+	uint32_t ops_begun;
+};
+
+struct world_saved {
+	void *live, *image;
+	size_t bytes;
+};
+
+#define WORLD_SAVED_MAX 64
+
+struct cache_world {
+	const struct world_spec *spec;
+	struct sim_world_ops ops;
+	struct pool pool;
+	const struct policy *policy;
+	uint32_t cn_count, worker_count;
+	struct cn cns[WORLD_CNS_MAX];
+	struct lane lanes[WORLD_CNS_MAX];
+	struct world_worker workers[WORLD_WORKERS_MAX];
+	/* A view for what the set-up and the end do in a CN's name. */
+	struct cache visitors[WORLD_CNS_MAX];
+	/* Local state as the set-up left it, copied back before each run. */
+	struct world_saved saved[WORLD_SAVED_MAX];
+	uint32_t saved_count;
+	uint64_t prefilled[WORLD_KEYS]; /* value of a key after the set-up; 0 none */
+	uint32_t next_value;
+	char key_text[WORLD_KEYS][8];
+	uint32_t rows_max; /* most a byte of a hotness row may hold at the end */
+	/* What went wrong while workers ran; the first is kept. */
+	int status;
+	char why[256];
+	/* Sums over all runs. */
+	struct cache_counters total;
+	uint64_t no_space, undecided;
+};
+
+/* The slot and word of the lowest live word of a key, by the memory alone; false: none. */
+bool world_find(const struct cache_world *, const uint8_t *memory, uint32_t key_index,
+		uint64_t *slot, uint64_t *word);
+
+uint32_t world_key_index(char letter);
+struct cache_key world_key(const struct cache_world *, uint32_t key_index);
+
+/* Run a script in a CN's name on a worker without a fiber (set-up, end); no history. */
+int world_visit(struct cache_world *, struct worker *, uint32_t cn, const char *script);
+
+/*
+ * Examine the pool at rest: every word that points into the present life of its chunk points to
+ * a whole object that belongs there; and if no CN was killed, every chunk is in exactly one
+ * place, every sealed object is in its group's TWIM and no key has two live words.
+ * rows_max: the largest value of a counter that can be honest.
+ * 0 or FORGE_E_CORRUPT with the reason in why.
+ */
+int world_examine(const struct cache_world *, const struct sim *, char *why, size_t why_bytes);
+
+#endif
