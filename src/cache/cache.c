@@ -10,7 +10,7 @@ int cache_init(struct cache *c, struct worker *w, struct cn *cn, struct lane *la
 	const struct plan *p = &cn->pool->plan;
 	uint64_t object_bytes = round_up_u64((uint64_t)p->chunk_bytes + LAYOUT_PAD_BYTES, 64);
 	uint64_t twim_bytes = round_up_u64((uint64_t)p->group_objects * TWIM_BYTES, 64);
-	uint64_t total = 2 * object_bytes + twim_bytes + evict_scratch_bytes(p);
+	uint64_t total = 3 * object_bytes + twim_bytes + evict_scratch_bytes(p);
 	uint8_t *memory = aligned_alloc(64, total);
 
 	if (!memory)
@@ -27,8 +27,9 @@ int cache_init(struct cache *c, struct worker *w, struct cn *cn, struct lane *la
 	    .lane = lane,
 	    .object = memory,
 	    .fetched = memory + object_bytes,
-	    .twim = (uint64_t *)(void *)(memory + 2 * object_bytes),
-	    .evict = evict_scratch_place(p, memory + 2 * object_bytes + twim_bytes),
+	    .other = memory + 2 * object_bytes,
+	    .twim = (uint64_t *)(void *)(memory + 3 * object_bytes),
+	    .evict = evict_scratch_place(p, memory + 3 * object_bytes + twim_bytes),
 	    .memory = memory,
 	    .memory_bytes = total,
 	};

@@ -64,6 +64,7 @@ struct cache {
 	/* Scratch of this worker; registered with its fabric. */
 	uint8_t *object;  /* object being built, chunk_bytes */
 	uint8_t *fetched; /* object being READ, chunk_bytes and some */
+	uint8_t *other;	  /* a second one of those */
 	uint64_t *twim;	  /* [group_objects] */
 	struct evict_scratch *evict;
 	void *memory;
@@ -129,10 +130,11 @@ MAY_WAIT int cache_poll(struct cache *);
 MAY_WAIT int cache_reserve(struct cache *);
 
 /*
- * READ the object a word points to into c->fetched and verify it: generation, length, checksum.
- * *verdict OBJECT_VALID or OBJECT_INVALID.  0 or FORGE_E_NODE.
+ * READ the object a word points to into buffer (c->fetched or c->other) and verify it: generation,
+ * length, checksum. *verdict OBJECT_VALID or OBJECT_INVALID.  0 or FORGE_E_NODE.
  */
-MAY_WAIT int cache_fetch(struct cache *, uint64_t word, enum fab_purpose, int *verdict);
+MAY_WAIT int cache_fetch(struct cache *, uint64_t word, enum fab_purpose, uint8_t *buffer,
+			 int *verdict);
 
 /* Check key length.  0, FORGE_E_KEY_EMPTY or FORGE_E_KEY_LONG. */
 int cache_key_check(struct cache_key key);

@@ -40,7 +40,7 @@ void cn_memory_destroy(struct cn *cn)
 int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy, struct worker *w,
 	    const struct cn_options *o, uint32_t pid, struct layout_registry *lines)
 {
-	uint32_t cap = 127 / pool->plan.cn_max;
+	uint32_t cap = LAYOUT_FLUSH_BUDGET / pool->plan.cn_max;
 	struct layout_cursors cursors;
 
 	*cn = (struct cn){

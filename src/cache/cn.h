@@ -51,7 +51,7 @@ struct cn {
 	uint32_t poll_interval_us;
 	uint32_t map_trust_us;
 	uint8_t poll_every_op;
-	uint8_t flush_cap; /* most a flush adds to one counter: 127 / cn_max */
+	uint8_t flush_cap; /* most a flush adds to one counter: 85 / cn_max */
 
 	_Atomic uint64_t *map; /* [chunk_count] last chunk word seen; 0 unknown */
 	_Atomic uint32_t

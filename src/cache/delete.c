@@ -26,7 +26,7 @@ int cache_delete(struct cache *c, struct cache_key key)
 	if (status)
 		return status;
 	c->count.deletes++;
-	look_begin(&l, c, key);
+	look_begin(&l, c, key, FAB_INDEX);
 	for (unsigned round = 0; round < DELETE_ROUNDS_MAX; round++) {
 		int all;
 

@@ -12,10 +12,10 @@
  * OFM rows.  Row p % ofm_rows belongs to position p until the group that was queued there is out
  * of evicting.  A node flushes a position once and then publishes that it did.  If every live
  * node has, nothing more can land and the rows of a batch are cleared by one WRITE.  Otherwise a
- * flush may land later still, and the evictor subtracts what it READ: the late counts stay in the
- * row as a few too many for its next owner, instead of being half erased.  It subtracts only
- * after it won the chunk out of evicting, so that a thief and a sleeper cannot both subtract and
- * make the row wrap; a sleeper's late WRITE of zeroes loses hints and nothing else.
+ * flush may land at any time, and each word is cleared by CAS from exactly what it held: nothing
+ * is erased that was not READ, and, unlike with a subtraction, an evictor that slept across the
+ * row's next owners cannot take away more than there is and make a counter wrap.  (A subtraction
+ * after the win was the first design; a model broke it, see doc/models.md.)
  *
  * Step 3 is about precision alone: counts that arrive late are lost, nothing breaks.
  */
@@ -313,20 +313,43 @@ static int row_is_still(const struct cache *c, const struct evict_scratch *s, ui
 	return 1;
 }
 
-/* FAA away what was READ of one row. */
-static MAY_WAIT int subtract_row(struct cache *c, struct evict_scratch *s, uint64_t address,
-				 const uint64_t *row)
+/* Looks at a word that keeps changing before its counts are left to the row's next owner. */
+#define CLEAR_TRIES_MAX 4u
+
+/* CAS every word of a row to zero from what was READ, again from what it became meanwhile. */
+static MAY_WAIT int clear_row_exactly(struct cache *c, struct evict_scratch *s, uint64_t address,
+				      uint64_t *row)
 {
 	const struct pool *pool = c->cn->pool;
-	uint32_t row_words = pool->plan.ofm_row_bytes / 8, count = 0;
+	uint32_t row_words = pool->plan.ofm_row_bytes / 8;
 	static const uint64_t zero;
 
-	for (uint32_t k = 0; k < row_words; k++, address += 8)
-		if (row[k])
-			s->regroup.ops[count++] = pool_rule(pool, RULE_SUBTRACT_WHAT_WAS_READ)
-						      ? fab_faa(FAB_EVICTION, address, 0 - row[k])
-						      : fab_write(FAB_EVICTION, address, &zero, 8);
-	return count ? flow_run(c->worker, s->regroup.ops, count) : 0;
+	for (unsigned try = 0; try < CLEAR_TRIES_MAX; try++) {
+		struct fab_op *ops = s->regroup.ops;
+		uint32_t count = 0;
+
+		for (uint32_t k = 0; k < row_words; k++)
+			if (row[k])
+				ops[count++] =
+				    fab_cas(FAB_EVICTION, address + 8 * (uint64_t)k, row[k], 0);
+		if (count == 0)
+			return 0;
+		if (!pool_rule(pool, RULE_ROW_CLEARED_EXACTLY))
+			for (uint32_t i = 0; i < count; i++)
+				ops[i] = fab_write(FAB_EVICTION, ops[i].raddr, &zero, 8);
+		int status = flow_run(c->worker, ops, count);
+
+		if (status || !pool_rule(pool, RULE_ROW_CLEARED_EXACTLY))
+			return status;
+		count = 0;
+		for (uint32_t k = 0; k < row_words; k++) {
+			if (!row[k])
+				continue;
+			row[k] = fab_cas_won(&ops[count]) ? 0 : ops[count].old;
+			count++;
+		}
+	}
+	return 0;
 }
 
 /* Step 6, for all groups whose chunk we won out of evicting. */
@@ -343,12 +366,11 @@ static MAY_WAIT int clear_rows(struct cache *c, struct evict_scratch *s, uint32_
 		uint64_t *row = s->rows + (uint64_t)i * row_words;
 		uint64_t address = plan_ofm_row_address(p, ring, s->claimed[i].position);
 
-		if (!s->sources[i].freed && pool_rule(pool, RULE_SUBTRACT_AFTER_WIN))
-			continue;
-		if (!any_word(row, row_words))
+		/* Taken from us: the row is the thief's business. */
+		if (!s->sources[i].freed || !any_word(row, row_words))
 			continue;
 		if (!row_is_still(c, s, ring, s->claimed[i].position)) {
-			status = subtract_row(c, s, address, row);
+			status = clear_row_exactly(c, s, address, row);
 			continue;
 		}
 		memset(row, 0, p->ofm_row_bytes);

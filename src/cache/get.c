@@ -1,19 +1,22 @@
 /*
  * get.c: Get, and what every flow needs to read the index.
  *
- * A Get READs both buckets of the key and then, in slot order, the objects of the words that
- * match: the lowest verified match is the value.  It trusts nothing it READ: the object must
- * carry the word's generation, the key, a length that fits and a good checksum.  If not, the
- * object's chunk was re-used under the word; if the word is still there it points to nothing
- * that can come back and is CASed away, otherwise the Get starts again.  It may give up with a
- * miss at any time; it never returns what it did not verify.
+ * A Get READs both buckets of the key and the objects of the words that match.  It trusts nothing
+ * it READ: the object must carry the word's generation, the key, a length that fits and a good
+ * checksum.  It may give up with a miss at any time; it never returns what it did not verify.
  *
- * A stale word below the match is CASed away before the match is believed.  It may be this key's:
- * inserted and evicted while the Set of the match was on its way from its READ to its CAS, so
- * that neither of the two has seen the other yet.  If we returned the newer value and left the
- * word, a node with an older map would next read the older one, which is still intact.
+ * The argument.  A value is returned only when its word stands alone: no second match, no stale
+ * or invalid word of the fingerprint beside it.  Such a word may hold an older value of this key,
+ * inserted and evicted (or left by a node that died) while the Set of the match was on its way
+ * from its READ to its re-READ, so that no Set has dealt with it yet.  If we returned the newer
+ * value and left the word, a node whose map is older, or any node once the newer value is
+ * evicted, would next return the older one.  So all but the lowest match are CASed to 0 from the
+ * exact words seen, highest first, and the Get looks again.  Where nothing matches, stale words
+ * stay: they are misses, and ghosts.  An invalid object's word points to nothing that can come
+ * back and is CASed away.
  */
 #include "cache/cache.h"
+#include "cache/look.h"
 
 #include "pool/object.h"
 
@@ -45,7 +48,8 @@ int cache_swap_slot(struct cache *c, uint64_t slot, uint64_t from, uint64_t to, 
 	return status;
 }
 
-int cache_fetch(struct cache *c, uint64_t word, enum fab_purpose purpose, int *verdict)
+int cache_fetch(struct cache *c, uint64_t word, enum fab_purpose purpose, uint8_t *buffer,
+		int *verdict)
 {
 	const struct pool *pool = c->cn->pool;
 	const struct plan *p = &pool->plan;
@@ -63,16 +67,16 @@ int cache_fetch(struct cache *c, uint64_t word, enum fab_purpose purpose, int *v
 		return 0; /* nor beyond its chunk, but for the rounding of the length */
 
 	for (int again = 0; again < 2; again++) {
-		struct fab_op op = fab_read(purpose, address, c->fetched, (uint32_t)bytes);
+		struct fab_op op = fab_read(purpose, address, buffer, (uint32_t)bytes);
 		int status = flow_run(c->worker, &op, 1);
 
 		if (status)
 			return status;
-		*verdict = object_check(c->fetched, bytes, check_sum);
+		*verdict = object_check(buffer, bytes, check_sum);
 		if (likely(*verdict != OBJECT_SHORT))
 			break;
 		/* Longer than the word can say: the header knows, if it is one. */
-		bytes = (uint64_t)object_units(c->fetched) * LAYOUT_UNIT_BYTES;
+		bytes = (uint64_t)object_units(buffer) * LAYOUT_UNIT_BYTES;
 		if (index_blocks(word) != INDEX_BLOCKS_HEADER || bytes > room)
 			break;
 	}
@@ -80,7 +84,7 @@ int cache_fetch(struct cache *c, uint64_t word, enum fab_purpose purpose, int *v
 		*verdict = OBJECT_INVALID;
 		return 0;
 	}
-	uint32_t generation = object_header(c->fetched)->generation;
+	uint32_t generation = object_header(buffer)->generation;
 
 	if (index_generations_behind(p, word, generation) != 0 &&
 	    pool_rule(pool, RULE_READ_CHECKS_GENERATION))
@@ -89,8 +93,9 @@ int cache_fetch(struct cache *c, uint64_t word, enum fab_purpose purpose, int *v
 }
 
 /* Count a hit where the policy can see it. */
-static void count_hit(struct cache *c, const struct index_view *view, unsigned slot, uint64_t word)
+static void count_hit(struct cache *c, const struct look *l, unsigned slot)
 {
+	uint64_t word = look_word(c, l, slot);
 	const struct plan *p = &c->cn->pool->plan;
 	const struct layout_object *h = object_header(c->fetched);
 	uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));
@@ -98,7 +103,7 @@ static void count_hit(struct cache *c, const struct index_view *view, unsigned s
 
 	if (p->slot_words == 2) {
 		/* As published: the group word says where to count, while it is current. */
-		uint64_t group = index_view_group(p, view, slot);
+		uint64_t group = index_view_group(p, &l->view, slot);
 
 		if (group_version(group) != index_word_version(p, word) ||
 		    group_chunk(group) != chunk)
@@ -109,81 +114,32 @@ static void count_hit(struct cache *c, const struct index_view *view, unsigned s
 		cn_count_hit(c->cn, chunk, sn);
 }
 
-/*
- * The word's object is invalid.  CAS the word away if it is still there; *changed if it is not
- * and the flow has to look again.
- */
-static MAY_WAIT int remove_invalid(struct cache *c, uint64_t slot, uint64_t word, int *changed)
-{
-	uint64_t now;
-	struct fab_op op =
-	    fab_read(FAB_INDEX, plan_slot_address(&c->cn->pool->plan, slot), &now, 8);
-	int status = flow_run(c->worker, &op, 1);
-	int won = 0;
-
-	*changed = now != word;
-	if (status || *changed || !pool_rule(c->cn->pool, RULE_GET_REMOVES_INVALID))
-		return status;
-	status = cache_swap_slot(c, slot, word, 0, &won);
-	c->count.invalid_removed += (uint64_t)won;
-	return status;
-}
-
-/* Stale words in front of a match: away with them, then look again. */
-static MAY_WAIT int clear_stale(struct cache *c, const struct index_home *home,
-				const struct index_view *view, uint32_t slots)
-{
-	const struct plan *p = &c->cn->pool->plan;
-	struct fab_op ops[LAYOUT_NEIGHBOURHOOD];
-	unsigned n = 0;
-
-	for (; slots; slots &= slots - 1) {
-		unsigned slot = (unsigned)__builtin_ctz(slots);
-
-		ops[n++] = fab_cas(FAB_INDEX, plan_slot_address(p, index_slot_number(home, slot)),
-				   index_view_word(p, view, slot), 0);
-	}
-	return flow_run(c->worker, ops, n);
-}
-
-/* One look: 0 hit, FORGE_MISS, FORGE_E_AGAIN when something moved. */
-static MAY_WAIT int look_once(struct cache *c, struct cache_key key, const struct index_home *home)
+/* One look: 0 hit, FORGE_MISS, FORGE_E_AGAIN when it has to look again. */
+static MAY_WAIT int look_once(struct cache *c, struct cache_key key, struct look *l)
 {
 	const struct pool *pool = c->cn->pool;
-	struct index_view view;
-	uint32_t stale = 0;
-	int status = cache_read_view(c, home, &view);
+	int status = look_read(c, key, l), all;
+	uint32_t remove = 0;
 
-	for (unsigned slot = 0; !status && slot < LAYOUT_NEIGHBOURHOOD; slot++) {
-		uint64_t word = index_view_word(&pool->plan, &view, slot);
-		int verdict, changed;
-
-		if (index_fingerprint(word) != home->fingerprint || !index_is_object(word))
-			continue;
-		if (cn_word_is_stale(c->cn, c->worker, word)) {
-			stale |= 1u << slot;
-			continue;
-		}
-		status = cache_fetch(c, word, FAB_DATA, &verdict);
-		if (status)
-			return status;
-		if (likely(verdict == OBJECT_VALID)) {
-			if (object_key_is(c->fetched, key.data, key.bytes) ||
-			    !pool_rule(pool, RULE_READ_CHECKS_KEY)) {
-				if (unlikely(stale) && pool_rule(pool, RULE_GET_CLEARS_STALE)) {
-					status = clear_stale(c, home, &view, stale);
-					return status ? status : FORGE_E_AGAIN;
-				}
-				count_hit(c, &view, slot, word);
-				return 0;
-			}
-			continue;
-		}
-		status = remove_invalid(c, index_slot_number(home, slot), word, &changed);
-		if (!status && changed)
-			return FORGE_E_AGAIN;
+	if (status)
+		return status;
+	if (!l->match) {
+		if (likely(!l->invalid) || !pool_rule(pool, RULE_GET_REMOVES_INVALID))
+			return FORGE_MISS;
+		status = look_remove(c, l, l->invalid, &all);
+		c->count.invalid_removed += (uint64_t)all;
+		return status ? status : all ? FORGE_MISS : FORGE_E_AGAIN;
 	}
-	return status ? status : FORGE_MISS;
+	if (pool_rule(pool, RULE_GET_CLEARS_DEAD))
+		remove |= l->dead;
+	if (pool_rule(pool, RULE_GET_MERGES_MATCHES))
+		remove |= l->match & (l->match - 1);
+	if (likely(!remove)) {
+		count_hit(c, l, lowest_slot(l->match));
+		return 0;
+	}
+	status = look_remove(c, l, remove, &all);
+	return status ? status : FORGE_E_AGAIN;
 }
 
 int cache_get(struct cache *c, struct cache_key key, struct cache_value *out)
@@ -195,12 +151,13 @@ int cache_get(struct cache *c, struct cache_key key, struct cache_value *out)
 	status = cache_poll_if_due(c);
 	if (unlikely(status))
 		return status;
-	struct index_home home = index_locate(&c->cn->pool->plan, key.data, key.bytes);
+	struct look l;
 
+	look_begin(&l, c, key, FAB_DATA);
 	c->count.gets++;
 	status = FORGE_E_AGAIN;
 	for (unsigned try = 0; try < GET_TRIES_MAX && status == FORGE_E_AGAIN; try++)
-		status = look_once(c, key, &home);
+		status = look_once(c, key, &l);
 	if (status == FORGE_E_AGAIN) {
 		c->count.get_retries_exhausted++;
 		return FORGE_MISS;

@@ -5,8 +5,10 @@
 
 #include "pool/object.h"
 
-void look_begin(struct look *l, const struct cache *c, struct cache_key key)
+void look_begin(struct look *l, const struct cache *c, struct cache_key key,
+		enum fab_purpose purpose)
 {
+	l->purpose = purpose;
 	l->home = index_locate(&c->cn->pool->plan, key.data, key.bytes);
 	memset(l->known, 0, sizeof(l->known));
 }
@@ -18,13 +20,15 @@ int look_read(struct cache *c, struct cache_key key, struct look *l)
 	return status ? status : look_classify(c, key, l);
 }
 
-/* A verified object lies in c->fetched. */
+/* A verified object lies in the buffer. */
 static void classify_valid(struct cache *c, struct cache_key key, struct look *l, unsigned slot,
-			   uint64_t word)
+			   const uint8_t *buffer)
 {
-	const struct layout_object *h = object_header(c->fetched);
+	const struct layout_object *h = object_header(buffer);
+	uint64_t word = look_word(c, l, slot);
 
-	if (!object_key_is(c->fetched, key.data, key.bytes)) {
+	if (!object_key_is(buffer, key.data, key.bytes) &&
+	    pool_rule(c->cn->pool, RULE_READ_CHECKS_KEY)) {
 		l->foreign |= 1u << slot;
 		l->known[slot] = word;
 		return;
@@ -39,7 +43,7 @@ static void classify_valid(struct cache *c, struct cache_key key, struct look *l
 
 int look_classify(struct cache *c, struct cache_key key, struct look *l)
 {
-	l->match = l->dead = l->foreign = 0;
+	l->match = l->dead = l->invalid = l->foreign = 0;
 	l->ghost = 0;
 	for (unsigned slot = 0; slot < LAYOUT_NEIGHBOURHOOD; slot++) {
 		uint64_t word = look_word(c, l, slot);
@@ -59,14 +63,18 @@ int look_classify(struct cache *c, struct cache_key key, struct look *l)
 				l->ghost |= (uint8_t)cn_word_is_ghost(c->cn, word);
 			continue;
 		}
-		int status = cache_fetch(c, word, FAB_INDEX, &verdict);
+		/* The lowest match stays where it is; what comes behind it goes elsewhere. */
+		uint8_t *buffer = l->match ? c->other : c->fetched;
+		int status = cache_fetch(c, word, l->purpose, buffer, &verdict);
 
 		if (status)
 			return status;
-		if (verdict == OBJECT_VALID)
-			classify_valid(c, key, l, slot, word);
-		else
+		if (likely(verdict == OBJECT_VALID)) {
+			classify_valid(c, key, l, slot, buffer);
+		} else {
 			l->dead |= 1u << slot;
+			l->invalid |= 1u << slot;
+		}
 	}
 	return 0;
 }

@@ -9,20 +9,22 @@
 
 struct look {
 	struct index_home home;
+	enum fab_purpose purpose;
 	struct index_view view;
 	uint32_t match;	  /* bit per slot: holds this key, verified */
 	uint32_t dead;	  /* same fingerprint, but stale or its object is invalid */
+	uint32_t invalid; /* those of the dead whose object was READ and found invalid */
 	uint32_t foreign; /* same fingerprint, verified to be another key's */
 	uint8_t ghost;	  /* a stale slot says the key left the small ring lately */
 	/* Words verified to be another key's: not READ again while they stand. */
 	uint64_t known[LAYOUT_NEIGHBOURHOOD];
 
-	/* The lowest match, if there is one. */
+	/* The lowest match, if there is one; its object is in c->fetched. */
 	uint32_t old_chunk, old_generation, old_sn;
 };
 
-/* Prepare for a key; no verb. */
-void look_begin(struct look *, const struct cache *, struct cache_key key);
+/* Prepare for a key; objects will be READ for that purpose.  No verb. */
+void look_begin(struct look *, const struct cache *, struct cache_key key, enum fab_purpose);
 
 /* READ the neighbourhood and classify.  Waits.  0 or FORGE_E_NODE. */
 MAY_WAIT int look_read(struct cache *, struct cache_key key, struct look *);

@@ -11,7 +11,7 @@
  *
  * One worker of a CN polls at a time; nobody waits for it.  A count is taken out of the local
  * OFM before it is added remotely, so it is credited once or, on a crash in between, lost.
- * A counter of a row holds 8 bits: each CN adds at most 127 / cn_max to it per position, all
+ * A counter of a row holds 8 bits: each CN adds at most 85 / cn_max to it per position, all
  * flushes together, so that no sum carries into the next counter.
  */
 #include "cache/cache.h"

@@ -422,7 +422,7 @@ int cache_set(struct cache *c, struct cache_key key, const struct cache_item *it
 	if (status)
 		return status;
 	c->count.sets++;
-	look_begin(&s.look, c, key);
+	look_begin(&s.look, c, key, FAB_INDEX);
 	status = FORGE_E_AGAIN;
 	for (unsigned round = 0; round < SET_ROUNDS_MAX && status == FORGE_E_AGAIN; round++)
 		status = set_once(c, &s);

@@ -518,7 +518,13 @@ static_assert(offsetof(struct layout_registry, worker_count) == 48, "layout");
 #define REGISTRY_DEAD	    2u
 #define REGISTRY_RECOVERING 3u
 
-#define LAYOUT_CN_MAX 127u /* a flush adds at most 127 / cn_max per counter */
+/*
+ * A counter of an OFM row holds 255.  One row can hold what three positions got before it is
+ * cleared (its own, a late flush to the one before, and one in between), so a CN may add
+ * 255 / 3 / cn_max to a counter per position; that must be at least 1.
+ */
+#define LAYOUT_FLUSH_BUDGET 85u
+#define LAYOUT_CN_MAX	    LAYOUT_FLUSH_BUDGET
 
 static inline uint64_t registry_pack(uint32_t state, uint32_t incarnation, uint32_t pid)
 {

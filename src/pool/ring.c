@@ -237,6 +237,48 @@ static MAY_WAIT int take_chunk(const struct pool *pool, struct worker *w, enum f
 	return status;
 }
 
+static int node_of_last_trip(const struct plan *plan, uint64_t node, uint64_t p)
+{
+	return p >= plan->ring_nodes && node_filled(plan, node, p - plan->ring_nodes);
+}
+
+/*
+ * The node of our position p is still FULL from the trip before: whoever moved head over it then
+ * died or sleeps before its claim.  Wait a little, then claim in its stead and, since the
+ * producer of p has met a FULL node or will take another ticket, skip p.
+ */
+static MAY_WAIT int tidy(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
+			 const struct ring_claim_wish *wish, uint64_t p, uint64_t *node,
+			 struct ring_claimed *out, int *won)
+{
+	const struct plan *plan = &pool->plan;
+	uint64_t cycle = plan_ring_cycle(plan, p);
+	uint64_t address = plan_ring_node_address(plan, wish->ring, p);
+
+	for (unsigned pauses = 0; node_of_last_trip(plan, *node, p); pauses++) {
+		struct fab_op op = fab_read(purpose, address, node, 8);
+		int status;
+
+		if (pauses < RING_SKIP_PAUSES) {
+			flow_pause(w);
+			status = flow_run(w, &op, 1);
+			if (status)
+				return status;
+			continue;
+		}
+		if (!ring_node_valid(plan, *node))
+			return 0;
+		status = take_chunk(pool, w, purpose, wish, p - plan->ring_nodes, *node, out, won);
+		if (status)
+			return status;
+		op = fab_cas(purpose, address, node_pack_empty(cycle), node_pack_empty(cycle + 1));
+		status = flow_run(w, &op, 1);
+		*node = fab_cas_won(&op) ? node_pack_empty(cycle + 1) : op.old;
+		return status;
+	}
+	return 0;
+}
+
 /* READ both cursors of a ring; a hint. */
 static MAY_WAIT int read_cursors(const struct pool *pool, struct worker *w,
 				 enum fab_purpose purpose, uint32_t ring, uint64_t cursor[2])
@@ -273,6 +315,11 @@ int ring_claim(const struct pool *pool, struct worker *w, enum fab_purpose purpo
 		uint64_t p = position + i;
 		int won = 0;
 
+		status = tidy(pool, w, purpose, wish, p, &nodes[i], &out[*count], &won);
+		if (status || won) {
+			*count += (uint32_t)won;
+			continue;
+		}
 		status = skip_or_fill(pool, w, purpose, wish->ring, p, &nodes[i]);
 		if (status)
 			break;

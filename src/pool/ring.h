@@ -26,10 +26,12 @@
  *     chunk that went round and is queued again at p' is not taken by a sleeper that saw p.
  *   4 CAS node FULL -> EMPTY(c+1), from the exact value, so that the next trip can use it.
  *   An EMPTY node at head belongs to a producer between its steps 1 and 3; after
- *   RING_SKIP_PAUSES it is skipped.
+ *   RING_SKIP_PAUSES it is skipped.  A node still FULL from the trip before belongs to a dequeuer
+ *   between its steps 2 and 4; after as many looks its chunk is claimed in its stead.
  *   Crash after 2: the chunks are queued@p with p below head: a recoverer claims them like 3.
- *   After 3: evicting(dead cn): a recoverer requeues them.  Before 4: the node stays FULL(c) and
- *   a producer of the next trip fails its step 3 there and takes another ticket.
+ *   After 3: evicting(dead cn): a recoverer requeues them.  Before 4: the node stays FULL(c); a
+ *   producer of the next trip fails its step 3 there and takes another ticket, and the dequeuer
+ *   of the next trip tidies up.
  *
  * The free ring works the same way with the words free@p and reserved(cn).
  */

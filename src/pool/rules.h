@@ -13,7 +13,9 @@
 	RULE(READ_CHECKS_CHECKSUM, "a reader requires the checksum")                              \
 	RULE(READ_CHECKS_KEY, "a reader compares the key, not only the fingerprint")              \
 	RULE(GET_REMOVES_INVALID, "a Get CASes an invalid object's word away")                    \
-	RULE(GET_CLEARS_STALE, "a Get clears stale words below its match and looks again")        \
+	RULE(GET_CLEARS_DEAD,                                                                     \
+	     "a Get clears stale and invalid words beside its match and looks again")             \
+	RULE(GET_MERGES_MATCHES, "a Get that sees two matches removes all but the lowest first")  \
 	RULE(MAP_TRUST_BOUND, "a map entry proves staleness only while it is fresh")              \
 	RULE(CLEAR_BEFORE_INSERT, "a Set clears stale and invalid slots before it inserts")       \
 	RULE(CLEAR_THEN_REREAD, "after clearing, an empty slot needs a fresh READ")               \
@@ -36,9 +38,9 @@
 	RULE(FREE_RAISES_GENERATION, "freeing a chunk raises its generation")                     \
 	RULE(REGROUP_VERIFIES, "the evictor verifies every object before it copies")              \
 	RULE(REGROUP_WRITES_FIRST, "the copy lands before the slot points to it")                 \
-	RULE(SUBTRACT_WHAT_WAS_READ, "the evictor subtracts what it read, never writes zero")     \
-	RULE(SUBTRACT_AFTER_WIN, "the evictor subtracts only after it won out of evicting")       \
-	RULE(FLUSH_CAPPED, "a CN adds at most 127 / cn_max per counter and position")             \
+	RULE(ROW_CLEARED_EXACTLY,                                                                 \
+	     "an OFM word that may still change is cleared by CAS from what was READ")            \
+	RULE(FLUSH_CAPPED, "a CN adds at most 85 / cn_max per counter and position")              \
 	RULE(NOTE_ZEROES_COUNTS, "hits count from the moment a group is noted as queued")         \
 	RULE(EVICT_WAITS_FLUSH, "the evictor waits a bounded time for CNs that have not flushed") \
 	RULE(CN_CHUNK_CAP, "a CN holds at most its share of open and reserved chunks")
