@@ -103,18 +103,10 @@ else
 fi
 "$forge" stat --pool "$pool" --scan --json >"$directory/stat.json"
 check=0
-if "$forge" --help | grep -q '^  check '; then
-	"$forge" check --pool "$pool" >"$directory/check" 2>&1 || check=$?
-else
-	check=absent
-fi
+"$forge" check --pool "$pool" >"$directory/check" 2>&1 || check=$?
 
 echo
 python3 tools/demo-page.py "$directory/run.json" "$directory/stat.json"
-if [ "$check" = absent ]; then
-	echo "pool check: this build has no forge check"
-	exit 0
-fi
 if [ "$check" != 0 ]; then
 	cat "$directory/check"
 	echo "pool check: NOT clean (forge check: status $check)"

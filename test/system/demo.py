@@ -66,7 +66,7 @@ def the_page_is_whole(t):
     text = out.decode()
     for words in ("policy forge, 3 compute nodes", f"{len(ids):,} operations",
                   f"on {len(set(ids)):,} keys", "none wrong", "throughput", "exact LRU",
-                  "P99.9", "SIEVE", "57.4 %", "18.0 %", "fill factor", "capacity", "pool check: "):
+                  "P99.9", "SIEVE", "57.4 %", "18.0 %", "fill factor", "capacity", "pool check: clean"):
         assert words in text, f"no {words!r} in\n{text}"
     nothing_is_left(t, node)
     assert not os.path.exists(pool_file), "the pool is left behind"

@@ -182,6 +182,20 @@ def every_json_field_is_documented(t):
 
 
 @case
+def a_wrong_value_is_seen(t):
+    """One byte of one value is changed: --verify names the key, and without it nobody looks."""
+    t.node("--size", "16M")
+    arguments = ("--pool", t.pool, "-w", "scan", "--keys", "3", "--ops", "9", "--warmup", "0")
+    check_sums(report_of(bench(t, "--verify", *arguments)), 9)
+    key = "user" + "1".zfill(16)
+    value = t.on_pool("get", key).expect(0).out
+    assert len(value) == 256, value
+    t.on_pool("set", key, "-", stdin=value[:200] + bytes([value[200] ^ 1]) + value[201:]).expect(0)
+    check_sums(report_of(bench(t, *arguments)), 9)
+    t.forge("bench", "--verify", *arguments).expect(1, b"", ("WRONG VALUE", "key 1 "))
+
+
+@case
 def a_dead_worker_fails_the_run(t):
     process = subprocess.Popen([FORGE, "bench", "-P", "2", "--seconds", "1h", "--keys", "5000"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=t.env)
