@@ -143,7 +143,7 @@ static int start(struct watch *w, const struct bench_load *load)
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			if (getppid() == parent)
 				bench_process(w->shared, w->setup, load, i);
-			_exit(0);
+			exit(0); /* not _exit(): sanitizers report at the end */
 		}
 		w->pids[i] = pid;
 		w->alive++;

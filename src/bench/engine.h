@@ -50,6 +50,7 @@ const char *bench_latency_name(enum bench_latency);
 	TALLY(sets_too_large, "Sets refused because the value is larger than the pool takes") \
 	TALLY(distinct, "distinct keys touched")                                              \
 	TALLY(verified, "values verified")                                                    \
+	TALLY(fresh, "values found not older than the last one acknowledged (--stress)")      \
 	TALLY(lag_waits, "waits for another worker, to stay near the trace's order")
 
 struct bench_tally {
@@ -126,6 +127,7 @@ struct bench_setup {
 	uint64_t seed;
 	bool preload;
 	bool verify; /* check every byte of every value that a Get returns */
+	bool stress; /* verify, and that no value is older than what was acknowledged; fresh.h */
 	bool no_verb_counts;
 	FILE *progress; /* a line that is rewritten; NULL: none */
 	/* Called when all have attached, e.g. to remove the pool's name; may be NULL. */

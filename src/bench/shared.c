@@ -14,7 +14,8 @@ struct bench_shared *shared_create(const struct bench_setup *setup, const struct
 	uint64_t records = ALIGNED(workers * sizeof(struct bench_worker));
 	uint64_t positions = ALIGNED(workers * BENCH_POSITION_STRIDE * 8);
 	uint64_t bits = ALIGNED((load->slot_count + 63) / 64 * 8);
-	uint64_t bytes = head + records + positions + bits;
+	uint64_t fresh = setup->stress ? ALIGNED(load->key_count * sizeof(struct fresh_key)) : 0;
+	uint64_t bytes = head + records + positions + bits + fresh;
 	/* Pages of keys that nobody touches are never there. */
 	uint8_t *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -30,6 +31,15 @@ struct bench_shared *shared_create(const struct bench_setup *setup, const struct
 	s->distinct = (_Atomic uint64_t *)(map + head + records + positions);
 	s->distinct_count = load->slot_count;
 	s->key_count = load->key_count;
+	s->fresh.workers = (uint32_t)workers;
+	if (setup->stress) {
+		struct timespec now;
+
+		clock_gettime(CLOCK_REALTIME, &now);
+		s->fresh.keys = (struct fresh_key *)(map + head + records + positions + bits);
+		s->fresh.count = load->key_count;
+		s->fresh.first_version = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	}
 	return s;
 }
 

@@ -9,6 +9,7 @@
 #define FORGE_BENCH_SHARED_H
 
 #include "bench/engine.h"
+#include "bench/fresh.h"
 
 enum bench_barrier {
 	BARRIER_ATTACHED,
@@ -46,6 +47,7 @@ struct bench_shared {
 	uint64_t distinct_count; /* bits */
 	_Atomic uint64_t *distinct;
 	_Atomic uint64_t *positions;
+	struct fresh_table fresh; /* only in a stress run */
 	struct bench_worker *workers;
 	uint64_t map_bytes;
 };

@@ -76,14 +76,36 @@ static void note_value_bytes(struct bench_worker *w, uint64_t bytes)
 		w->value_bytes_max = bytes;
 }
 
-static int verify(struct task *t, const struct bench_op *op, const struct cache_value *v)
+static bool is_fresh_known(const struct task *t, uint64_t key)
+{
+	return t->setup->stress && fresh_is_known(&t->shared->fresh, key);
+}
+
+static int verify_fresh(struct task *t, uint64_t key, uint64_t version, uint64_t floor)
+{
+	uint64_t ceiling = fresh_ceiling(&t->shared->fresh, key);
+
+	t->out->tally.fresh++;
+	if (likely(version >= floor && version <= ceiling))
+		return 0;
+	return fail(t, FORGE_E_CORRUPT,
+		    "%s VALUE for key %llu: version %llu, but %llu was acknowledged before the Get "
+		    "began and %llu is the newest ever issued",
+		    version < floor ? "OLD" : "UNKNOWN", (unsigned long long)key,
+		    (unsigned long long)version, (unsigned long long)floor,
+		    (unsigned long long)ceiling);
+}
+
+/* floor: the oldest version it may have, in a stress run. */
+static int verify(struct task *t, const struct bench_op *op, const struct cache_value *v,
+		  uint64_t floor)
 {
 	char text[256];
 	uint64_t version = 0;
 
 	t->out->tally.verified++;
 	if (likely(value_verify(v->data, v->bytes, op->key, &version) == VALUE_GOOD))
-		return 0;
+		return is_fresh_known(t, op->key) ? verify_fresh(t, op->key, version, floor) : 0;
 	value_describe(v->data, v->bytes, op->key, text, sizeof(text));
 	return fail(t, FORGE_E_CORRUPT, "WRONG VALUE for key %llu (cas id %llx, %u bytes): %s",
 		    (unsigned long long)op->key, (unsigned long long)v->cas_id, v->bytes, text);
@@ -96,11 +118,16 @@ static int do_set(struct task *t, const struct bench_op *op, struct cache_key ke
 	struct bench_tally *n = &t->out->tally;
 	struct cache_item item = {.value = t->value, .bytes = op->value_bytes};
 
-	value_fill(t->value, op->value_bytes, op->key, ++t->version, t->index);
+	bool known = is_fresh_known(t, op->key);
+	uint64_t version = known ? fresh_issue(&t->shared->fresh, op->key) : ++t->version;
+
+	value_fill(t->value, op->value_bytes, op->key, version, t->index);
 	uint64_t start = now_ns();
 	int status = session_set(t->session, key, &item);
 
 	*ns = now_ns() - start;
+	if (known && status == 0)
+		fresh_acknowledge(&t->shared->fresh, op->key, version);
 	hist_record(&t->out->latency[kind], *ns);
 	n->set_bytes += op->value_bytes;
 	n->sets_again += status == FORGE_E_AGAIN;
@@ -118,6 +145,7 @@ static int do_get(struct task *t, const struct bench_op *op, struct cache_key ke
 	struct bench_tally *n = &t->out->tally;
 	struct cache_value value;
 	uint64_t fill_ns = 0;
+	uint64_t floor = is_fresh_known(t, op->key) ? fresh_floor(&t->shared->fresh, op->key) : 0;
 	uint64_t start = now_ns();
 	int status = session_get(t->session, key, &value);
 
@@ -128,7 +156,7 @@ static int do_get(struct task *t, const struct bench_op *op, struct cache_key ke
 		hist_record(&t->out->latency[BENCH_GET_HIT], *ns);
 		n->hits++;
 		n->hit_bytes += op->value_bytes;
-		return t->setup->verify ? verify(t, op, &value) : 0;
+		return t->setup->verify || t->setup->stress ? verify(t, op, &value, floor) : 0;
 	}
 	if (status != FORGE_MISS)
 		return fail(t, status, "Get of key %llu: %s", (unsigned long long)op->key,
@@ -138,7 +166,8 @@ static int do_get(struct task *t, const struct bench_op *op, struct cache_key ke
 		penalty(t->setup->miss_penalty_us);
 		*ns = now_ns() - start;
 	}
-	if (t->setup->on_miss == BENCH_MISS_IGNORE)
+	if (t->setup->on_miss == BENCH_MISS_IGNORE ||
+	    (t->setup->stress && !fresh_may_write(&t->shared->fresh, op->key, t->index)))
 		return 0;
 	n->fills++;
 	status = do_set(t, op, key, BENCH_FILL, &fill_ns);
@@ -148,10 +177,14 @@ static int do_get(struct task *t, const struct bench_op *op, struct cache_key ke
 
 static int do_delete(struct task *t, const struct bench_op *op, struct cache_key key, uint64_t *ns)
 {
+	bool known = is_fresh_known(t, op->key);
+	uint64_t version = known ? fresh_issue(&t->shared->fresh, op->key) : 0;
 	uint64_t start = now_ns();
 	int status = session_delete(t->session, key);
 
 	*ns = now_ns() - start;
+	if (known && (status == 0 || status == FORGE_MISS))
+		fresh_acknowledge(&t->shared->fresh, op->key, version);
 	hist_record(&t->out->latency[BENCH_DELETE], *ns);
 	t->out->tally.deletes++;
 	if (status == 0 || status == FORGE_MISS || status == FORGE_E_AGAIN)
@@ -160,8 +193,11 @@ static int do_delete(struct task *t, const struct bench_op *op, struct cache_key
 		    status_sentence(status));
 }
 
-static int do_op(struct task *t, const struct bench_op *op)
+static int do_op(struct task *t, struct bench_op *op)
 {
+	if (t->setup->stress && op->kind != LOAD_GET)
+		op->key = op->slot = fresh_own_key(&t->shared->fresh, op->key, t->index);
+
 	char buf[BENCH_KEY_BYTES_MAX];
 	struct cache_key key = {.data = buf, .bytes = bench_key(t->load, op->key, buf)};
 	uint64_t ns = 0, set_ns = 0;

@@ -14,7 +14,7 @@ struct config {
 	double warmup;
 	uint64_t poll_interval, miss_penalty;
 	unsigned on_miss;
-	bool preload, verify, progress, lru, count_verbs;
+	bool preload, verify, stress, progress, lru, count_verbs;
 };
 
 static const struct opt options[] = {
@@ -53,6 +53,9 @@ static const struct opt options[] = {
 		 "What a miss costs beside: the time of a backend, slept (below 100 us: spun)."),
     OPT_FLAG(struct config, verify, "verify", 0,
 	     "Check every byte of every value; a wrong one ends the run."),
+    OPT_FLAG(struct config, stress, "stress", 0,
+	     "Verify, and see to it that no value is older than what was acknowledged: all but "
+	     "every eighth key have one writer, whose versions are counted."),
     OPT_FLAG(struct config, lru, "lru", 0,
 	     "Print what exact LRU of the same capacity hits, on the same operations."),
     OPT_U64(struct config, seed, "seed", 0, "1", "N", 0, 0, "Seed of all draws."),
@@ -134,6 +137,7 @@ static void fill_setup(const struct config *c, struct bench_setup *setup)
 	    .seed = c->seed,
 	    .preload = c->preload,
 	    .verify = c->verify,
+	    .stress = c->stress,
 	    .no_verb_counts = !c->count_verbs,
 	    .progress = load_progress(c->progress),
 	};
