@@ -110,10 +110,11 @@ static MAY_WAIT int look_cursors(struct check *c, uint64_t ring, int fresh, stru
 		return status;
 	uint64_t head = cursor[0], tail = cursor[1];
 
-	if (head > tail)
-		VERDICT(v, CURSORS_ORDER, address, head, "head %" PRIu64 " is beyond tail %" PRIu64,
-			head, tail);
-	else if (tail - head > c->plan->ring_nodes)
+	if (head > tail && head - tail > c->plan->ring_nodes)
+		VERDICT(v, CURSORS_ORDER, address, head,
+			"head %" PRIu64 " is beyond tail %" PRIu64 " by more than a claim", head,
+			tail);
+	else if (head <= tail && tail - head > c->plan->ring_nodes)
 		VERDICT(v, CURSORS_SPAN, address, head,
 			"head %" PRIu64 " and tail %" PRIu64 " are more than %u nodes apart", head,
 			tail, c->plan->ring_nodes);

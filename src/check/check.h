@@ -23,10 +23,10 @@
  */
 #define CHECK_RULES(CHECK)                                                                         \
 	CHECK(SUPERBLOCK, "the superblock is ready and holds the plan the pool was opened with")   \
-	CHECK(CURSORS_ORDER, "in every ring head <= tail")                                         \
+	CHECK(CURSORS_ORDER, "in no ring is head beyond tail by more than a late claim explains")  \
 	CHECK(CURSORS_SPAN, "in every ring tail - head <= ring_nodes")                             \
 	CHECK(REGISTRY_LINE, "a registry line is well-formed; a free one names no process")        \
-	CHECK(REGISTRY_FLUSHED, "no live compute node claims to have flushed beyond tail")         \
+	CHECK(REGISTRY_FLUSHED, "no live compute node claims to have flushed beyond the cursors")  \
 	CHECK(CHUNK_WORD, "a chunk word has a known state and only that state's fields")           \
 	CHECK(CHUNK_OWNER, "an open, reserved or evicting chunk has an owner, who is attached")    \
 	CHECK(CHUNK_CLAIMED, "at rest no chunk is evicting")                                       \

@@ -89,6 +89,18 @@ MAY_WAIT int check_confirm(struct check *, check_look_fn look, uint64_t id,
 
 void check_report_verdict(struct check *, const struct check_verdict *);
 
+/*
+ * Where the ring's positions in use end.  A claim that slept between its look at the cursors and
+ * its FAA on head may have passed tail: it gave up those positions, and producers skip them.
+ */
+static inline uint64_t check_end(const struct plan *p, const struct layout_cursors *cursors,
+				 uint32_t ring)
+{
+	uint64_t head = cursors->ring[ring].head, tail = cursors->ring[ring].tail;
+
+	return head > tail && head - tail <= p->ring_nodes ? head : tail;
+}
+
 /* The position a chunk word of that ring names, given a tail not READ before it; 0 if none. */
 int check_position(const struct layout_cursors *, uint32_t ring, uint64_t word, uint64_t *position);
 

@@ -59,7 +59,7 @@ static MAY_WAIT int look_line(struct check *c, uint64_t cn, int fresh, struct ch
 		VERDICT(v, REGISTRY_LINE, address, line.id,
 			"line %u has %016" PRIx64 " where zero is", (unsigned)cn, line.zero);
 	for (unsigned r = 0; r < RING_QUEUES && state == REGISTRY_LIVE; r++)
-		if (line.flushed[r] > cursors.ring[r].tail && v->rule == CHECK_NONE)
+		if (line.flushed[r] > check_end(c->plan, &cursors, r) && v->rule == CHECK_NONE)
 			VERDICT(v, REGISTRY_FLUSHED, address, line.id,
 				"node %u flushed ring %u up to %" PRIu64 ", but tail is %" PRIu64,
 				(unsigned)cn, r, line.flushed[r], cursors.ring[r].tail);
@@ -337,7 +337,7 @@ enum node_kind {
 static enum node_kind node_kind(const struct plan *p, uint32_t ring, uint64_t index, uint64_t node,
 				const struct layout_cursors *cursors, uint64_t word)
 {
-	uint64_t head = cursors->ring[ring].head, tail = cursors->ring[ring].tail;
+	uint64_t head = cursors->ring[ring].head, tail = check_end(p, cursors, ring);
 	uint64_t trips = (tail + p->ring_nodes - 1 - index) / p->ring_nodes; /* tickets so far */
 	uint32_t behind = ((uint32_t)trips - node_cycle(node)) & (NODE_CYCLE_COUNT - 1);
 

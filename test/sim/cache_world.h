@@ -121,12 +121,10 @@ struct cache_key world_key(const struct cache_world *, uint32_t key_index);
 int world_visit(struct cache_world *, struct worker *, uint32_t cn, const char *script);
 
 /*
- * Examine the pool at rest: every word that points into the present life of its chunk points to
- * a whole object that belongs there; and if no CN was killed, every chunk is in exactly one
- * place, every sealed object is in its group's TWIM and no key has two live words.
- * rows_max: the largest value of a counter that can be honest.
+ * Examine the pool at rest: the pool checker finds nothing, no counter of a hotness row is larger
+ * than rows_max, and, if no CN was killed, what chunks the CNs have in hand is what the table says.
  * 0 or FORGE_E_CORRUPT with the reason in why.
  */
-int world_examine(const struct cache_world *, const struct sim *, char *why, size_t why_bytes);
+int world_examine(const struct cache_world *, struct sim *, char *why, size_t why_bytes);
 
 #endif

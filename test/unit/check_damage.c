@@ -487,7 +487,7 @@ static void test_cursors(void **state)
 	rig_open(&r, "forge", CHUNKS, OBJECTS);
 	const struct plan *p = &r.pool.plan;
 
-	cursors_of(&r)->ring[RING_SMALL].head = 1;
+	cursors_of(&r)->ring[RING_SMALL].head = p->ring_nodes + 1;
 	assert_found(&r, &check_at_rest, CHECK_CURSORS_ORDER);
 	cursors_of(&r)->ring[RING_SMALL].head = 0;
 	assert_clean(&r, &check_at_rest);
