@@ -550,7 +550,7 @@ int cache_world_build(const struct world_spec *spec, uint64_t rules_off, struct 
 	cw->spec = spec;
 	cw->policy = policy_find(spec->policy ? spec->policy : "forge");
 	cw->pool.rules_off = rules_off;
-	cw->rows_max = 127;
+	cw->rows_max = 254;
 	while (cw->worker_count < WORLD_WORKERS_MAX && spec->workers[cw->worker_count].text) {
 		uint8_t cn = spec->workers[cw->worker_count].cn;
 

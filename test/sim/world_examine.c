@@ -81,15 +81,30 @@ static int check_hands(const struct exam *e)
 	return 0;
 }
 
+/* The rows of the groups that are queued: no counter may be near its end. */
 static int check_rows(const struct exam *e)
 {
-	for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
-		for (uint64_t i = 0; i < (uint64_t)e->p->ofm_rows * e->p->ofm_row_bytes; i++)
-			if (e->memory[e->p->ofm_offset[ring] + i] > e->cw->rows_max)
-				return FAULT(e, "hotness row %llu of ring %u, byte %llu is %u",
-					     (unsigned long long)(i / e->p->ofm_row_bytes), ring,
-					     (unsigned long long)(i % e->p->ofm_row_bytes),
-					     e->memory[e->p->ofm_offset[ring] + i]);
+	for (uint32_t ring = 0; ring < RING_QUEUES; ring++) {
+		uint64_t head = word_at(e, plan_head_address(e->p, ring));
+		uint64_t tail = word_at(e, plan_tail_address(e->p, ring));
+
+		for (uint64_t p = head; p < tail && p < head + e->p->ofm_rows; p++) {
+			uint64_t node = word_at(e, plan_ring_node_address(e->p, ring, p));
+
+			if (node_state(node) != NODE_FULL)
+				continue; /* nobody's */
+			for (uint64_t sn = 0; sn < e->p->ofm_row_bytes; sn++) {
+				uint8_t count = e->memory[plan_ofm_row_address(e->p, ring, p) + sn];
+
+				if (count > e->cw->rows_max)
+					return FAULT(e,
+						     "counter %llu of position %llu in ring %u "
+						     "is %u",
+						     (unsigned long long)sn, (unsigned long long)p,
+						     ring, count);
+			}
+		}
+	}
 	return 0;
 }
 
