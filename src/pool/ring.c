@@ -144,19 +144,27 @@ static MAY_WAIT int advance_head(const struct pool *pool, struct worker *w,
 	return 0;
 }
 
+/* Has nobody filled or passed the node of position p yet, or an earlier one in its place? */
+static int node_waits(const struct plan *plan, uint64_t node, uint64_t p)
+{
+	return !node_passed(plan, node, p) && !node_filled(plan, node, p);
+}
+
 /*
- * An EMPTY node below head: wait a little for its producer, then skip it.  *node receives the
- * FULL node if the producer came after all.
+ * A node below head that waits for a producer, or for a dequeuer of an earlier trip: wait a
+ * little, then move it on behind p, so that no later trip finds it behind.  *node receives the
+ * FULL node if there is one after all.  One of an earlier trip is out of the ring then and its
+ * chunk for us alone to look after; a late dequeuer may still win it, by the chunk word.
  */
 static MAY_WAIT int skip_or_fill(const struct pool *pool, struct worker *w,
 				 enum fab_purpose purpose, uint32_t ring, uint64_t p,
 				 uint64_t *node)
 {
 	const struct plan *plan = &pool->plan;
-	uint64_t cycle = plan_ring_cycle(plan, p);
+	uint64_t next = node_pack_empty(plan_ring_cycle(plan, p) + 1);
 	uint64_t address = plan_ring_node_address(plan, ring, p);
 
-	for (unsigned pauses = 0; *node == node_pack_empty(cycle); pauses++) {
+	for (unsigned pauses = 0; node_waits(plan, *node, p); pauses++) {
 		struct fab_op op;
 
 		if (pauses < RING_SKIP_PAUSES) {
@@ -170,14 +178,24 @@ static MAY_WAIT int skip_or_fill(const struct pool *pool, struct worker *w,
 		}
 		if (!pool_rule(pool, RULE_SKIP_LATE_PRODUCER))
 			return 0;
-		op = fab_cas(purpose, address, node_pack_empty(cycle), node_pack_empty(cycle + 1));
+		op = fab_cas(purpose, address, *node, next);
 		int status = flow_run(w, &op, 1);
 
 		if (status)
 			return status;
-		*node = fab_cas_won(&op) ? node_pack_empty(cycle + 1) : op.old;
+		if (fab_cas_won(&op) && node_state(*node) == NODE_FULL)
+			return 0;
+		*node = fab_cas_won(&op) ? next : op.old;
 	}
 	return 0;
+}
+
+/* The position a node stands for, which lies at the place of p: p or one of an earlier trip. */
+static uint64_t node_position(const struct plan *plan, uint64_t node, uint64_t p)
+{
+	uint64_t behind = (plan_ring_cycle(plan, p) - node_cycle(node)) & (NODE_CYCLE_COUNT - 1);
+
+	return p - behind * plan->ring_nodes;
 }
 
 /* The op that makes a FULL node of position p EMPTY for the next trip. */
@@ -198,14 +216,18 @@ static uint64_t owned_word(const struct ring_claim_wish *wish, uint32_t generati
 		   : chunk_pack_evicting(wish->owner, wish->ring, generation, p);
 }
 
-/* Steps 3 and 4 for one FULL node; *won says whether the chunk is ours. */
+/*
+ * Steps 3 and 4 for the FULL node at the place of position `at`; *won says whether the chunk is
+ * ours.  One of an earlier trip has been taken out of the ring before.
+ */
 static MAY_WAIT int take_chunk(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
-			       const struct ring_claim_wish *wish, uint64_t p, uint64_t node,
+			       const struct ring_claim_wish *wish, uint64_t at, uint64_t node,
 			       struct ring_claimed *out, int *won)
 {
 	const struct plan *plan = &pool->plan;
 	uint32_t chunk = node_chunk(node), generation = node_generation(node);
-	uint64_t empty = node_pack_empty(plan_ring_cycle(plan, p) + 1);
+	uint64_t p = node_position(plan, node, at);
+	uint64_t empty = node_pack_empty(plan_ring_cycle(plan, at) + 1);
 	uint64_t address = plan_chunk_word_address(plan, chunk);
 	uint64_t expected = queued_word(pool, wish->ring, generation, p);
 
@@ -235,48 +257,6 @@ static MAY_WAIT int take_chunk(const struct pool *pool, struct worker *w, enum f
 
 	*won = !status && (fab_cas_won(&ops[0]) || !pool_rule(pool, RULE_CLAIM_BY_CHUNK_WORD));
 	return status;
-}
-
-static int node_of_last_trip(const struct plan *plan, uint64_t node, uint64_t p)
-{
-	return p >= plan->ring_nodes && node_filled(plan, node, p - plan->ring_nodes);
-}
-
-/*
- * The node of our position p is still FULL from the trip before: whoever moved head over it then
- * died or sleeps before its claim.  Wait a little, then claim in its stead and, since the
- * producer of p has met a FULL node or will take another ticket, skip p.
- */
-static MAY_WAIT int tidy(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
-			 const struct ring_claim_wish *wish, uint64_t p, uint64_t *node,
-			 struct ring_claimed *out, int *won)
-{
-	const struct plan *plan = &pool->plan;
-	uint64_t cycle = plan_ring_cycle(plan, p);
-	uint64_t address = plan_ring_node_address(plan, wish->ring, p);
-
-	for (unsigned pauses = 0; node_of_last_trip(plan, *node, p); pauses++) {
-		struct fab_op op = fab_read(purpose, address, node, 8);
-		int status;
-
-		if (pauses < RING_SKIP_PAUSES) {
-			flow_pause(w);
-			status = flow_run(w, &op, 1);
-			if (status)
-				return status;
-			continue;
-		}
-		if (!ring_node_valid(plan, *node))
-			return 0;
-		status = take_chunk(pool, w, purpose, wish, p - plan->ring_nodes, *node, out, won);
-		if (status)
-			return status;
-		op = fab_cas(purpose, address, node_pack_empty(cycle), node_pack_empty(cycle + 1));
-		status = flow_run(w, &op, 1);
-		*node = fab_cas_won(&op) ? node_pack_empty(cycle + 1) : op.old;
-		return status;
-	}
-	return 0;
 }
 
 /* READ both cursors of a ring; a hint. */
@@ -315,15 +295,10 @@ int ring_claim(const struct pool *pool, struct worker *w, enum fab_purpose purpo
 		uint64_t p = position + i;
 		int won = 0;
 
-		status = tidy(pool, w, purpose, wish, p, &nodes[i], &out[*count], &won);
-		if (status || won) {
-			*count += (uint32_t)won;
-			continue;
-		}
 		status = skip_or_fill(pool, w, purpose, wish->ring, p, &nodes[i]);
 		if (status)
 			break;
-		if (!node_filled(&pool->plan, nodes[i], p) ||
+		if (node_passed(&pool->plan, nodes[i], p) ||
 		    !ring_node_valid(&pool->plan, nodes[i]))
 			continue;
 		status = take_chunk(pool, w, purpose, wish, p, nodes[i], &out[*count], &won);

@@ -21,13 +21,18 @@
  *   1 READ cursors and the nodes at head
  *   2 CAS head forward over the leading nodes that are FULL (or were passed); while the ring is
  *     amply filled FAA head instead, which cannot fail.  The positions are now ours to look at.
+ *     (Who sleeps before the FAA may find that it went beyond tail; it skips those positions.)
  *   3 for each: CAS chunk word queued@p -> evicting(cn, p).  Only the winner owns the chunk: a
  *     compactor or a recoverer may have taken it meanwhile.  The position is compared too, so a
  *     chunk that went round and is queued again at p' is not taken by a sleeper that saw p.
  *   4 CAS node FULL -> EMPTY(c+1), from the exact value, so that the next trip can use it.
  *   An EMPTY node at head belongs to a producer between its steps 1 and 3; after
- *   RING_SKIP_PAUSES it is skipped.  A node still FULL from the trip before belongs to a dequeuer
- *   between its steps 2 and 4; after as many looks its chunk is claimed in its stead.
+ *   RING_SKIP_PAUSES it is skipped.
+ *   A dequeuer leaves the node of each of its positions in a later trip, whatever it found there.
+ *   One of an earlier trip belongs to a dequeuer that died or is late with its steps 3 and 4; if
+ *   it were left to that one alone, it would at last be EMPTY for a trip that has passed, and no
+ *   producer could ever fill it again.  After RING_SKIP_PAUSES an EMPTY one is moved on, and the
+ *   chunk of a FULL one is claimed under the position it stands for: the late CASes then fail.
  *   Crash after 2: the chunks are queued@p with p below head: a recoverer claims them like 3.
  *   After 3: evicting(dead cn): a recoverer requeues them.  Before 4: the node stays FULL(c); a
  *   producer of the next trip fails its step 3 there and takes another ticket, and the dequeuer
