@@ -74,7 +74,7 @@ struct cn {
 	atomic_flag polling; /* held by the worker that polls; nobody waits for it */
 	uint64_t noted[RING_QUEUES];
 	_Atomic uint64_t flushed[RING_QUEUES];
-	uint64_t flush_generation;
+	_Atomic uint64_t flush_generation; /* as last polled; Sets carry it */
 	_Atomic uint64_t cas_counter;
 
 	/* What was published by a CN that did not flush in time; until it changes nobody waits. */
@@ -182,7 +182,8 @@ int cn_word_is_ghost(const struct cn *, uint64_t word);
  */
 static inline int cn_overlong(const struct cn *cn, uint64_t positions)
 {
-	return positions > (uint64_t)cn->pool->plan.chunk_count * 3 / 2;
+	/* Signed: a hint of head may be newer than that of tail, or beyond it. */
+	return (int64_t)positions > (int64_t)cn->pool->plan.chunk_count * 3 / 2;
 }
 
 /* Workers of all compute nodes that may claim at the same time. */

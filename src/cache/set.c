@@ -114,7 +114,8 @@ static MAY_WAIT int place_object(struct cache *c, struct set_state *s)
 	    .value = s->item->value,
 	    .value_bytes = s->item->bytes,
 	    .flags = s->item->flags,
-	    .flush_generation = (uint32_t)cn->flush_generation,
+	    .flush_generation =
+		(uint32_t)atomic_load_explicit(&cn->flush_generation, memory_order_relaxed),
 	    .cas_id = (uint64_t)cn->member.cn << 56 |
 		      (atomic_fetch_add_explicit(&cn->cas_counter, 1, memory_order_relaxed) + 1),
 	};
