@@ -1,0 +1,89 @@
+/* jitter.c: see jitter.h. */
+#include "jitter.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/prng.h"
+
+/* One pause in so many verbs. */
+#define YIELD_ONE_IN 48u
+#define SLEEP_ONE_IN 6000u
+#define SLEEP_NS_MAX 1500000u /* beyond the poll interval and the time a map is trusted */
+
+struct jitter {
+	struct fab_base base;
+	struct fab *below;
+	struct prng prng;
+};
+
+static void maybe_pause(struct jitter *j)
+{
+	if (prng_below(&j->prng, SLEEP_ONE_IN) == 0) {
+		struct timespec t = {.tv_nsec = (long)prng_below(&j->prng, SLEEP_NS_MAX)};
+
+		nanosleep(&t, NULL);
+	} else if (prng_below(&j->prng, YIELD_ONE_IN) == 0) {
+		sched_yield();
+	}
+}
+
+static void jitter_post(struct fab *f, struct fab_op *ops, unsigned n)
+{
+	struct jitter *j = (struct jitter *)f;
+
+	for (unsigned i = 0; i < n; i++) {
+		maybe_pause(j);
+		fab_post(j->below, &ops[i], 1);
+		if ((ops[i].flags & FAB_DETACHED) || ops[i].status == 0)
+			continue;
+		/* The rest of a batch fails with its first bad op. */
+		for (unsigned k = i + 1; k < n; k++)
+			ops[k].status = ops[i].status;
+		return;
+	}
+}
+
+static void jitter_close(struct fab *f)
+{
+	free(f);
+}
+
+static int jitter_reg(struct fab *f, void *buf, size_t bytes)
+{
+	return fab_reg(((struct jitter *)f)->below, buf, bytes);
+}
+
+static void jitter_kick(struct fab *f)
+{
+	fab_kick(((struct jitter *)f)->below);
+}
+
+static void jitter_poll(struct fab *f)
+{
+	fab_poll(((struct jitter *)f)->below);
+}
+
+static const struct fab_provider jitter_provider = {
+    .name = "jitter",
+    .close = jitter_close,
+    .reg = jitter_reg,
+    .post = jitter_post,
+    .kick = jitter_kick,
+    .poll = jitter_poll,
+};
+
+struct fab *jitter_open(struct fab *below, uint64_t seed)
+{
+	struct jitter *j = calloc(1, sizeof(*j));
+
+	assert(fab_caps(below)->completes_at_post);
+	if (!j)
+		return NULL;
+	j->base = (struct fab_base){&jitter_provider, *fab_caps(below)};
+	j->below = below;
+	prng_seed(&j->prng, seed);
+	return (struct fab *)j;
+}
