@@ -49,6 +49,30 @@ struct set_state {
 	int written; /* the object has landed */
 };
 
+/*
+ * No chunk is to be had: each is in somebody's hand, and one may be in ours, as the group bound
+ * for the other ring, which fills slowly.  Put the object there, or seal it, so that it can be
+ * evicted; otherwise a few workers on a small pool would keep all chunks open for ever.
+ */
+static MAY_WAIT int find_room_elsewhere(struct cache *c, uint32_t ring, uint32_t units,
+					struct lane_place *place)
+{
+	const struct plan *p = &c->cn->pool->plan;
+	uint32_t other = ring == RING_SMALL ? RING_MAIN : RING_SMALL;
+	struct open_group *g = c->lane->filling[other];
+
+	if (!g)
+		return FORGE_E_NO_SPACE;
+	if (open_group_fits(p, g, units)) {
+		*place = open_group_take(p, g, units);
+		return 0;
+	}
+	c->count.groups_sealed++;
+	int status = lane_close(c->lane, c->worker, other, c->twim);
+
+	return status ? status : FORGE_E_AGAIN;
+}
+
 /* Room in the group bound for a ring: open, close and reserve until there is some. */
 static MAY_WAIT int find_room(struct cache *c, uint32_t ring, uint32_t units,
 			      struct lane_place *place)
@@ -72,6 +96,11 @@ static MAY_WAIT int find_room(struct cache *c, uint32_t ring, uint32_t units,
 			status = cache_reserve(c);
 		if (!status && !lane->filling[ring] && lane->reserve_count > 0)
 			status = lane_open(lane, c->worker, ring);
+		if (status == FORGE_E_NO_SPACE) {
+			status = find_room_elsewhere(c, ring, units, place);
+			if (!status)
+				return 0;
+		}
 		if (status && status != FORGE_E_AGAIN)
 			return status;
 		if (status)

@@ -372,7 +372,7 @@ static void stress_threads(struct stress_wish wish, uint32_t *hits, uint32_t *no
 	assert_false(failed);
 }
 
-/* Each worker fills two groups and needs a third chunk to evict: what if there are fewer? */
+/* Each worker would fill two groups and needs a chunk to evict into: what if there are fewer? */
 static void test_few_chunks(void **state)
 {
 	for (uint32_t chunks = 2; chunks <= 16; chunks += 1 + chunks / 8)
