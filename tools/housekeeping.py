@@ -35,8 +35,8 @@ def run(arguments, policy, workload, percent, shape):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("forge")
-    parser.add_argument("--keys", type=int, default=200000)
-    parser.add_argument("--ops", type=int, default=600000)
+    parser.add_argument("--keys", type=int, default=1000000)
+    parser.add_argument("--ops", type=int, default=3000000)
     arguments = parser.parse_args()
     worst, failed = {}, 0
     print(f"{arguments.keys:,} keys, {arguments.ops:,} operations after {arguments.ops // 2:,} of "

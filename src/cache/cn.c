@@ -73,6 +73,7 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 		live += registry_state(lines[i].id) == REGISTRY_LIVE;
 	atomic_store(&cn->cns_live, live);
 	atomic_store(&cn->workers_live, cn->worker_count);
+	atomic_store(&cn->poll_now_us, cn->poll_interval_us);
 	atomic_store(&cn->free_hint, cursors.ring[RING_FREE].tail - cursors.ring[RING_FREE].head);
 	cn->flush_generation = cursors.flush_generation;
 	for (unsigned r = 0; r < RING_QUEUES; r++) {
@@ -182,21 +183,22 @@ void cn_see_tail(struct cn *cn, uint32_t ring, uint64_t tail)
 		atomic_store_explicit(&cn->tail[ring], tail, memory_order_relaxed);
 }
 
-void cn_note_dead(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t sn)
+void cn_note_life(struct cn *cn, uint32_t chunk, uint32_t generation)
 {
 	uint64_t seen = cn_map(cn, chunk);
 
+	/* cn_note() ignores what is older than the map. */
+	if (!seen || chunk_generation(seen) != generation)
+		cn_note(cn, chunk, chunk_pack_open(0, generation), NULL, 0);
+}
+
+void cn_note_dead(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t sn)
+{
 	if (sn >= cn->pool->plan.group_objects)
 		return;
-	if (chunk_generation(seen) != generation) {
-		uint32_t behind =
-		    (chunk_generation(seen) - generation) & (LAYOUT_GENERATION_COUNT - 1);
-
-		if (seen && behind < LAYOUT_GENERATION_COUNT / 2)
-			return; /* that life is over already */
-		/* A life nobody told us about yet: somebody's open group. */
-		cn_note(cn, chunk, chunk_pack_open(0, generation), NULL, 0);
-	}
+	cn_note_life(cn, chunk, generation);
+	if (chunk_generation(cn_map(cn, chunk)) != generation)
+		return; /* that life is over already */
 	uint64_t bit = UINT64_C(1) << (sn % 64);
 
 	atomic_fetch_or_explicit(&dead_of(cn, chunk)[sn / 64], bit, memory_order_relaxed);

@@ -473,7 +473,7 @@ int evict(struct cache *c)
 
 	status = collect(c, s, ring, &n);
 	if (status || n == 0)
-		return status ? status : FORGE_E_AGAIN;
+		return status; /* with 0: positions whose groups others took were passed */
 	c->count.evictions++;
 	for (uint32_t i = 0; i < n; i++)
 		memset(s->groups[i].keep, 0, s->groups[i].object_count);

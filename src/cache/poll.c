@@ -162,16 +162,32 @@ static MAY_WAIT int flush_window(struct cache *c, uint32_t ring, uint64_t head, 
 	return 0;
 }
 
+/* Poll more seldom or more often, by how many groups left the rings since the last poll. */
+static void adapt(struct cn *cn, uint64_t moved)
+{
+	uint32_t window = cn->pool->plan.window_groups;
+	uint32_t now = atomic_load_explicit(&cn->poll_now_us, memory_order_relaxed);
+
+	if (moved * 8 < window && now < cn->poll_interval_us * CN_POLL_ADAPT)
+		now *= 2;
+	else if (moved * 2 > window && now > cn->poll_interval_us / CN_POLL_ADAPT && now > 1)
+		now /= 2;
+	atomic_store_explicit(&cn->poll_now_us, now, memory_order_relaxed);
+}
+
 static MAY_WAIT int poll_once(struct cache *c)
 {
 	struct cn *cn = c->cn;
 	uint64_t started_ns = clock_now_ns(c->worker->clock);
 	struct layout_cursors cursors;
+	uint64_t left = 0;
 	struct fab_op op =
 	    fab_read(FAB_HOTNESS, cn->pool->plan.cursors_offset, &cursors, sizeof(cursors));
 	int status = flow_run(c->worker, &op, 1), moved = 0;
 
 	for (uint32_t ring = 0; ring < RING_QUEUES && !status; ring++) {
+		left += cursors.ring[ring].head -
+			atomic_load_explicit(&cn->head[ring], memory_order_relaxed);
 		atomic_store_explicit(&cn->head[ring], cursors.ring[ring].head,
 				      memory_order_relaxed);
 		cn_see_tail(cn, ring, cursors.ring[ring].tail);
@@ -186,6 +202,7 @@ static MAY_WAIT int poll_once(struct cache *c)
 	atomic_store_explicit(&cn->free_hint, free_count > 0 ? (uint64_t)free_count : 0,
 			      memory_order_relaxed);
 	atomic_store_explicit(&cn->refreshed_ns, started_ns, memory_order_relaxed);
+	adapt(cn, left);
 	if (cursors.flush_generation != cn->flush_generation) {
 		cn->flush_generation = cursors.flush_generation;
 		moved = 1;
@@ -221,7 +238,8 @@ int cache_poll_if_due(struct cache *c)
 		uint64_t refreshed = atomic_load_explicit(&cn->refreshed_ns, memory_order_relaxed);
 
 		if (likely(clock_now_ns(c->worker->clock) - refreshed <
-			   UINT64_C(1000) * cn->poll_interval_us))
+			   UINT64_C(1000) *
+			       atomic_load_explicit(&cn->poll_now_us, memory_order_relaxed)))
 			return 0;
 	}
 	return cache_poll(c);

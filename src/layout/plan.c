@@ -61,7 +61,7 @@ static uint64_t plan_lay_out(struct plan *p, uint32_t chunk_count, double slots_
 	 * section 5.2) and short beside the ring, because a CN's hits inside it stay unseen:
 	 * blind to 6 % of the queue costs 0.05 points (policy-study.md).
 	 */
-	p->window_groups = (uint32_t)min_u64(64, max_u64(8, chunk_count / 16));
+	p->window_groups = (uint32_t)min_u64(64, max_u64(8, chunk_count / 48));
 	p->ofm_rows = (uint32_t)min_u64(p->ring_nodes,
 					power_of_two_at_least(16 * (uint64_t)p->window_groups));
 	p->ofm_row_bytes = (uint32_t)round_up_u64(p->group_objects, 8);

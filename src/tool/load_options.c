@@ -39,9 +39,8 @@ int load_pool_open(const struct command *c, struct load_pool *p, struct bench_se
 		return TOOL_ERROR;
 	p->wish.policy = policy->name;
 	p->wish.slot_words = policy->slot_words;
-	/* A small pool permits few compute nodes unless it is told how many there will be. */
-	if (p->wish.chunk_count && p->wish.chunk_count / 16 < setup->processes)
-		p->wish.cn_max = setup->processes;
+	/* Nobody else will join, and what a node may hold or count is shared among all permitted. */
+	p->wish.cn_max = setup->processes > 1 ? setup->processes : 2;
 	if (own_pool_create(&p->own, &p->wish, text, sizeof(text)))
 		return tool_fail(c, "%s", text);
 	setup->pool = p->own.name;

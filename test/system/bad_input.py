@@ -186,7 +186,7 @@ def plans_that_cannot_be(t):
                         (("--size", "16M", "--object-bytes", "2M"), ("1 MiB", "smaller")),
                         (("--size", "16M", "--group-objects", "1"), ("between 2 and 512",)),
                         (("--size", "16M", "--slots-per-object", "0.5"), ("choose 1 to 16",)),
-                        (("--size", "16M", "--cn-max", "128"), ("between 0 and 127",)),
+                        (("--size", "16M", "--cn-max", "128"), ("between 0 and 85",)),
                         (("--group-objects", "32"), ("--group-objects needs --size",)),
                         (("--plan",), ("--plan needs --size",)),
                         (("--force",), ("--force needs --size",)),
