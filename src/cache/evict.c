@@ -2,7 +2,7 @@
  * evict.c: freeing chunks, group by group and just in time.
  *
  *   1 claim the groups at the head of the ring the policy names    (ring.h)
- *   2 one batch: READ their TWIMs and OFM rows and the registry
+ *   2 one batch: READ the registry, then their TWIMs and OFM rows
  *   3 compute nodes that have not flushed up to the claimed positions are waited for, once, for
  *     a bounded time
  *   4 the policy judges, a pure function
@@ -133,6 +133,9 @@ static MAY_WAIT int read_groups(struct cache *c, struct evict_scratch *s, uint32
 	struct fab_op *ops = s->regroup.ops;
 	uint32_t count = 0, row_words = p->ofm_row_bytes / 8;
 
+	/* First, so that the rows hold what a node says it has flushed. */
+	ops[count++] =
+	    fab_read(FAB_EVICTION, p->registry_offset, s->lines, p->cn_max * LAYOUT_REGISTRY_BYTES);
 	for (uint32_t i = from; i < n;) {
 		/* One READ for a run of rows that lie side by side. */
 		uint64_t first = s->claimed[i].position;
@@ -159,8 +162,6 @@ static MAY_WAIT int read_groups(struct cache *c, struct evict_scratch *s, uint32
 				     s->dead[i], 8 * plan_dead_words(p));
 	else
 		memset(s->dead + from, 0, (n - from) * sizeof(s->dead[0]));
-	ops[count++] =
-	    fab_read(FAB_EVICTION, p->registry_offset, s->lines, p->cn_max * LAYOUT_REGISTRY_BYTES);
 	return flow_run(c->worker, ops, count);
 }
 

@@ -8,6 +8,11 @@ static uint64_t queued_word(const struct pool *pool, uint32_t ring, uint32_t gen
 				 : chunk_pack_queued(ring, generation, position);
 }
 
+static unsigned skip_pauses(const struct pool *pool)
+{
+	return unlikely(pool->impatient) ? 0 : RING_SKIP_PAUSES;
+}
+
 int ring_enqueue(const struct pool *pool, struct worker *w, enum fab_purpose purpose, uint32_t ring,
 		 const struct ring_entry *e, uint64_t *position)
 {
@@ -124,7 +129,7 @@ static MAY_WAIT int advance_head(const struct pool *pool, struct worker *w,
 		if (status)
 			return status;
 		leading = leading_nodes(plan, head, nodes, n, wish->count);
-		if (leading == 0 && pauses >= RING_SKIP_PAUSES) {
+		if (leading == 0 && pauses >= skip_pauses(pool)) {
 			if (!pool_rule(pool, RULE_SKIP_LATE_PRODUCER))
 				return FORGE_E_AGAIN;
 			leading = 1; /* a late producer: take its position and skip it */
@@ -167,7 +172,7 @@ static MAY_WAIT int skip_or_fill(const struct pool *pool, struct worker *w,
 	for (unsigned pauses = 0; node_waits(plan, *node, p); pauses++) {
 		struct fab_op op;
 
-		if (pauses < RING_SKIP_PAUSES) {
+		if (pauses < skip_pauses(pool)) {
 			flow_pause(w);
 			op = fab_read(purpose, address, node, 8);
 			int status = flow_run(w, &op, 1);

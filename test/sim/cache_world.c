@@ -205,6 +205,13 @@ static void run_random(struct cache_world *cw, struct world_worker *ww, uint64_t
 	}
 }
 
+/* Sets of keys that live elsewhere, in turn: they use chunks up. */
+static void run_fillers(struct cache_world *cw, struct world_worker *ww, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++)
+		run_word(cw, ww, 'S', world_key_index((char)('n' + i % 13)));
+}
+
 static void world_worker(void *context, struct worker *w)
 {
 	struct cache_world *cw = context;
@@ -217,6 +224,8 @@ static void world_worker(void *context, struct worker *w)
 			continue;
 		if (verb == 'R')
 			run_random(cw, ww, strtoull(at, (char **)&at, 10));
+		else if (verb == 'N')
+			run_fillers(cw, ww, strtoull(at, (char **)&at, 10));
 		else
 			run_word(cw, ww, verb, verb == 'Y' ? 0 : world_key_index(*at++));
 	}
@@ -382,14 +391,20 @@ static int world_setup(void *context, uint8_t *memory, struct worker *w)
 	if (!status)
 		status = pool_open(w, &cw->pool, error, sizeof(error));
 	choose_keys(cw);
+	cw->pool.impatient = cw->spec->impatient;
+	cw->pool.rules_off = rules_off;
 	if (!status)
 		age(cw, memory);
 	if (!status)
 		status = open_cns(cw, w);
+	cw->pool.rules_off = 0;
 	for (unsigned i = 0; i < WORLD_BEFORE_MAX && cw->spec->before[i].text && !status; i++)
 		status = world_visit(cw, w, cw->spec->before[i].cn, cw->spec->before[i].text);
 	for (uint32_t i = 0; i < cw->cn_count && !status; i++)
 		status = world_visit(cw, w, i, "Y");
+	/* What each learns at its first eviction. */
+	for (uint32_t i = 0; i < cw->cn_count; i++)
+		atomic_store(&cw->cns[i].cns_live, cw->cn_count);
 	if (!cw->spec->flush_waits)
 		take_for_asleep(cw);
 	cw->pool.rules_off = rules_off;

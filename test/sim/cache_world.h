@@ -13,6 +13,7 @@
  *
  *   Sa  Set a to a new value    Ga  Get a    Da  Delete a
  *   Y   poll                    Rn  n random operations on the world's keys
+ *   Nn  n Sets of the keys n to z in turn, whose homes are elsewhere
  *
  * For test programs.  A struct cache_world belongs to its simulation's thread; it is made by
  * cache_world_build() and lives until cache_world_destroy().
@@ -61,6 +62,7 @@ struct world_spec {
 	/* Where the rings' cursors and the chunks' generations start. */
 	uint64_t first_position;
 	uint32_t first_generation;
+	bool impatient;	     /* late producers are skipped at once */
 	bool flush_waits;    /* an evictor waits for CNs that have not flushed */
 	bool space_promised; /* FORGE_E_NO_SPACE is a failure, even after a kill */
 };

@@ -7,6 +7,7 @@
  */
 #include "cache_worlds.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "pool/object.h"
@@ -55,6 +56,107 @@ static void heat_a(struct cache_world *cw, uint8_t *memory)
 static void heat_ab(struct cache_world *cw, uint8_t *memory)
 {
 	heat(cw, memory, "ab");
+}
+
+/* --- demands on particular worlds ------------------------------------------------------------ */
+
+/* Is a key's object there and its chunk not freed since? */
+static bool is_live(const struct cache_world *cw, const uint8_t *memory, char letter)
+{
+	const struct plan *p = &cw->pool.plan;
+	uint64_t slot, word, owner;
+
+	if (!world_find(cw, memory, world_key_index(letter), &slot, &word))
+		return false;
+	memcpy(&owner,
+	       memory + plan_chunk_word_address(p, plan_chunk_of_pointer(p, index_pointer(word))),
+	       8);
+	return index_generations_behind(p, word, chunk_generation(owner)) == 0;
+}
+
+/* ... unless the flush began after the group was claimed and had to drop it. */
+static int expect_a_lives(struct cache_world *cw, struct sim *s, char *why, size_t why_bytes)
+{
+	if (is_live(cw, sim_memory(s), 'a') || cw->workers[1].cache.count.flush_late)
+		return 0;
+	snprintf(why, why_bytes, "a hot object was evicted");
+	return FORGE_E_CORRUPT;
+}
+
+/* CN 1 has hit a twice since its last flush, of which the registry knows. */
+static void heat_a_elsewhere(struct cache_world *cw, uint8_t *memory)
+{
+	const struct plan *p = &cw->pool.plan;
+	uint64_t slot, word;
+	uint64_t line = plan_registry_address(p, cw->cns[1].member.cn);
+
+	if (world_find(cw, memory, world_key_index('a'), &slot, &word))
+		atomic_store(
+		    cn_counter(&cw->cns[1], plan_chunk_of_pointer(p, index_pointer(word)), 0), 2);
+	atomic_store(&cw->cns[1].flushed[RING_SMALL], 0);
+	memset(memory + line + offsetof(struct layout_registry, flushed), 0, 8);
+}
+
+/* Both CNs have hit a, the first of its group, very often. */
+static void heat_a_everywhere(struct cache_world *cw, uint8_t *memory)
+{
+	const struct plan *p = &cw->pool.plan;
+	uint64_t slot, word;
+
+	if (!world_find(cw, memory, world_key_index('a'), &slot, &word))
+		return;
+	for (uint32_t i = 0; i < cw->cn_count; i++) {
+		atomic_store(
+		    cn_counter(&cw->cns[i], plan_chunk_of_pointer(p, index_pointer(word)), 0), 200);
+		atomic_store(&cw->cns[i].flushed[RING_SMALL], 0);
+	}
+}
+
+static int expect_no_carry(struct cache_world *cw, struct sim *s, char *why, size_t why_bytes)
+{
+	const uint8_t *row = sim_memory(s) + plan_ofm_row_address(&cw->pool.plan, RING_SMALL, 0);
+
+	if (row[0] >= 2 && row[0] <= LAYOUT_FLUSH_BUDGET && row[1] == 0)
+		return 0;
+	snprintf(why, why_bytes, "counters are %u and %u, expected 2 to %u and 0", row[0], row[1],
+		 LAYOUT_FLUSH_BUDGET);
+	return FORGE_E_CORRUPT;
+}
+
+/* What a Get found to be invalid it has taken away. */
+static int expect_no_invalid(struct cache_world *cw, struct sim *s, char *why, size_t why_bytes)
+{
+	const struct plan *p = &cw->pool.plan;
+	const uint8_t *memory = sim_memory(s);
+
+	for (uint64_t slot = 0; slot < LAYOUT_NEIGHBOURHOOD; slot++) {
+		uint64_t word;
+
+		memcpy(&word, memory + plan_slot_address(p, slot), 8);
+		const uint8_t *object = memory + index_object_address(word);
+
+		if (index_is_object(word) &&
+		    (object_check(object, index_object_bytes(word), 1) != OBJECT_VALID ||
+		     index_generations_behind(p, word, object_header(object)->generation))) {
+			snprintf(why, why_bytes, "slot %llu still points to no object",
+				 (unsigned long long)slot);
+			return FORGE_E_CORRUPT;
+		}
+	}
+	return 0;
+}
+
+/*
+ * CN 2 slept for so long that the chunk CN 1 fills had as many lives as make it look older than
+ * what the map remembers; and its map is known to be old.
+ */
+static void outdate_map(struct cache_world *cw, uint8_t *memory)
+{
+	struct cn *cn = &cw->cns[2];
+	uint32_t chunk = cw->lanes[1].filling[RING_SMALL]->chunk;
+
+	atomic_store(&cn->map[chunk], chunk_pack_queued(RING_SMALL, 100, 0));
+	atomic_store(&cn->refreshed_ns, 0);
 }
 
 static const struct world_spec worlds[] = {
@@ -185,6 +287,114 @@ static const struct world_spec worlds[] = {
      .keys = "ab",
      .before = {FULL},
      .workers = {{0, "Ss Sa Sb"}, {1, "Ga Ga"}}},
+    /* Both evict; a producer that is late is skipped, a dequeuer that is late overtaken. */
+    {.name = "evict-evict",
+     EVICT,
+     .impatient = true,
+     .keys = "ab",
+     .before = {FULL, {1, "St"}},
+     .workers = {{0, "Ss"}, {1, "Su"}}},
+    {.name = "evict-evict-get",
+     EVICT,
+     .search = WORLD_EXPLORE_LONG,
+     .impatient = true,
+     .keys = "ab",
+     .before = {FULL, {1, "St"}},
+     .workers = {{0, "Ss"}, {1, "Su"}, {2, "Ga"}}},
+    /* CN 0 knows a dead group, which is also the next to be evicted; it uses the chunk again. */
+    {.name = "compact-evict",
+     .chunk_count = 5,
+     .group_objects = 2,
+     .impatient = true,
+     .keys = "ab",
+     .before = {{0, "Sa Sb Sn So Sa Sb"}, {1, "Sp Sq Sr Ss"}, {0, "Y"}},
+     .workers = {{0, "St Su Sv"}, {1, "Sw"}}},
+    {.name = "compact-set",
+     .chunk_count = 5,
+     .group_objects = 2,
+     .keys = "ab",
+     .before = {{0, "Sa Sb Sn So Sb Sn"}, {1, "Sp Sq Sr Ss"}, {0, "Y"}},
+     .workers = {{0, "St Ga"}, {1, "Sa Ga"}}},
+    /* CN 0 goes round the ring twice while CN 1 evicts one group. */
+    {.name = "evict-lap",
+     .search = WORLD_RANDOM,
+     .chunk_count = 4,
+     .group_objects = 2,
+     .keys = "a",
+     .before = {{1, "Sa Sn So Sp"}, {0, "Sq Sr Ss St"}, {1, "Y"}},
+     .workers = {{0, "N44"}, {1, "Su"}}},
+    /* The flushes of two CNs, and an eviction that waits for them or does not. */
+    {.name = "flush-both",
+     EVICT,
+     .keys = "a",
+     .before = {FULL},
+     .prepare = heat_a_everywhere,
+     .expect = expect_no_carry,
+     .workers = {{0, "Y"}, {1, "Y"}}},
+    {.name = "flush-evict",
+     EVICT,
+     .cn_max = 3,
+     .keys = "a",
+     .before = {FULL},
+     .prepare = heat_a_everywhere,
+     .workers = {{0, "Ss"}, {1, "Y"}, {2, "Y"}}},
+    {.name = "flush-wait",
+     EVICT,
+     .flush_waits = true,
+     .keys = "a",
+     .before = {FULL},
+     .prepare = heat_a_elsewhere,
+     .expect = expect_a_lives,
+     .workers = {{0, "Ss"}, {1, "Y"}}},
+    {.name = "share-space",
+     .chunk_count = 6,
+     .group_objects = 2,
+     .space_promised = true,
+     .keys = "a",
+     .workers = {{0, "Sn"}, {1, "So"}, {2, "Sa"}}},
+    {.name = "invalid-get",
+     .chunk_count = 4,
+     .group_objects = 2,
+     .keys = "a",
+     .before = {{0, "Sa Sn So Sp Sq Sr Ss St Su Sv"}},
+     .expect = expect_no_invalid,
+     .workers = {{1, "Ga"}, {0, "Sw"}}},
+    /* Two workers of a CN fill one lane's group: it is sealed while a Set is under way in it. */
+    {.name = "lane-seal",
+     INDEX,
+     .search = WORLD_EXPLORE_LONG,
+     .keys = "ab",
+     .before = {{0, "Sn So Sp Sq Sr Ss"}},
+     .workers = {{0, "Sa"}, {0, "Sb Sa"}}},
+    {.name = "lane-seal2",
+     INDEX,
+     .keys = "ab",
+     .before = {{0, "Sn So Sp Sq Sr Ss St"}},
+     .workers = {{0, "Sa"}, {0, "Sb"}}},
+    {.name = "lane-evict",
+     .search = WORLD_EXPLORE_LONG,
+     .chunk_count = 4,
+     .group_objects = 2,
+     .keys = "ab",
+     .before = {{0, "Sa Sn So Sp Sq Sr Ss"}},
+     .workers = {{0, "Sa"}, {0, "Sb Ga"}}},
+    /* A map that is too old to be believed. */
+    {.name = "old-map",
+     INDEX,
+     .map_trust_us = 500,
+     .search = WORLD_EXPLORE_LONG,
+     .keys = "a",
+     .before = {OPEN4, {0, "Sb"}},
+     .prepare = outdate_map,
+     .workers = {{0, "Sa"}, {1, "Db Sa"}, {2, "Ga Ga"}, {3, "Ga"}}},
+    /* A full bucket loses a word while a key is there twice. */
+    {.name = "full-bucket",
+     .chunk_count = 16,
+     .group_objects = 8,
+     .search = WORLD_EXPLORE_LONG,
+     .keys = "a",
+     .before = {OPEN4, {0, "Sb Sc Sd Se Sf Sg Sh Si Sj Sk Sl Sm SC SD SE"}},
+     .workers = {{0, "Sa"}, {1, "Db Sa"}, {2, "SF"}, {3, "Ga Ga Ga"}}},
     /* --- random -------------------------------------------------------------------------- */
     {.name = "random-index",
      INDEX,
