@@ -4,6 +4,8 @@
  *   sim_cache_try WORLD explore [RUNS_MAX] [RULE]
  *   sim_cache_try WORLD random RUNS [RULE] [KILL_PERCENT] [SEED]
  *   sim_cache_try WORLD kill RUNS_MAX [RULE]
+ * RULE is the rule to switch off, or several: A+B.
+ *
  *   sim_cache_try --replay 'forge-sim replay: ...'      (RULE in FORGE_RULE_OFF)
  */
 #include <stdio.h>
@@ -20,19 +22,26 @@
 static struct sim_report report;
 static struct cache_world *world;
 
-static uint64_t rule_bit(const char *name)
+/* The bits of rules named in a list; names it does not know are 0. */
+static uint64_t rule_bits(const char *names)
 {
-	for (unsigned rule = 0; name && rule < RULE_COUNT; rule++)
-		if (strcmp(rule_name(rule), name) == 0)
-			return UINT64_C(1) << rule;
-	return 0;
+	uint64_t bits = 0;
+
+	for (unsigned rule = 0; names && rule < RULE_COUNT; rule++) {
+		const char *at = strstr(names, rule_name(rule));
+		size_t length = strlen(rule_name(rule));
+
+		if (at && (at == names || at[-1] == '+') && (!at[length] || at[length] == '+'))
+			bits |= UINT64_C(1) << rule;
+	}
+	return bits;
 }
 
 static int build(const char *name, struct sim **out)
 {
 	const struct world_spec *spec = cache_world_find(name);
 
-	return spec ? cache_world_build(spec, rule_bit(getenv("FORGE_RULE_OFF")), &world, out)
+	return spec ? cache_world_build(spec, rule_bits(getenv("FORGE_RULE_OFF")), &world, out)
 		    : FORGE_E_INVAL;
 }
 

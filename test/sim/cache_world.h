@@ -58,7 +58,8 @@ struct world_spec {
 	void (*prepare)(struct cache_world *, uint8_t *memory);
 	/* Demanded at the end of each run without a kill, before the last Gets.  NULL. */
 	int (*expect)(struct cache_world *, struct sim *, char *why, size_t why_bytes);
-	uint8_t search; /* enum world_search */
+	uint8_t search;	 /* enum world_search */
+	bool kills_long; /* explored with kills in the long suite only */
 	/* Where the rings' cursors and the chunks' generations start. */
 	uint64_t first_position;
 	uint32_t first_generation;

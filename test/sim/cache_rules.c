@@ -1,0 +1,214 @@
+/*
+ * cache_rules.c: the table of mutations: without the rule, something breaks.
+ *
+ * For each rule of pool/rules.h a world is searched with only that rule switched off until a
+ * violation appears.  Some rules back each other up: then the other one is off, too, and without
+ * it alone nothing may be found.  Rules that no world needs have a reason instead.  Each search
+ * runs in a process of its own, because an assertion of the cache may be what finds the mistake.
+ *
+ *   sim_cache_rules          prints the table
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cache_worlds.h"
+#include "sim/explore.h"
+#include "sim/random.h"
+
+enum search { NO_SEARCH, EXPLORE, KILL, RANDOM };
+
+struct mutation {
+	enum rule rule;
+	enum rule with; /* off, too; RULE_COUNT: none */
+	const char *world;
+	enum search search;
+	uint64_t runs_max;
+	const char *reason; /* why no search: what the rule is for then */
+};
+
+#define FOUND(name, world, search, runs)                           \
+	{                                                          \
+		RULE_##name, RULE_COUNT, world, search, runs, NULL \
+	}
+#define WITH(name, other, world, search, runs)                       \
+	{                                                            \
+		RULE_##name, RULE_##other, world, search, runs, NULL \
+	}
+#define REASON(name, text)                                        \
+	{                                                         \
+		RULE_##name, RULE_COUNT, NULL, NO_SEARCH, 0, text \
+	}
+
+static const struct mutation mutations[] = {
+    FOUND(READ_CHECKS_GENERATION, "random-evict", RANDOM, 3000),
+    FOUND(READ_CHECKS_CHECKSUM, "random-evict", RANDOM, 20000),
+    FOUND(READ_CHECKS_KEY, "insert-twin", EXPLORE, 100),
+    FOUND(GET_REMOVES_INVALID, "invalid-get", EXPLORE, 100),
+    FOUND(GET_CLEARS_DEAD, "slow-insert-get", EXPLORE, 2000),
+    REASON(
+	GET_MERGES_MATCHES,
+	"without a death the Sets resolve what a Get leaves; it matters once the group of a dead "
+	"node can be evicted. Meanwhile it backs up the rules that name it"),
+    WITH(MAP_TRUST_BOUND, GET_MERGES_MATCHES, "old-map", EXPLORE, 50000),
+    FOUND(CLEAR_BEFORE_INSERT, "regroup-set", EXPLORE, 200),
+    REASON(
+	CLEAR_THEN_REREAD,
+	"words never repeat: after clearing each word it saw, a Set is where a slow Set with the "
+	"same, clean READ would be, and the READ after the CAS deals with what came meanwhile"),
+    FOUND(REREAD_AFTER_INSERT, "hole", EXPLORE, 200),
+    WITH(NOT_LOWEST_REMOVES_SELF, GET_MERGES_MATCHES, "hole-get3", EXPLORE, 20000),
+    FOUND(LOWEST_REMOVES_OTHERS, "hole", EXPLORE, 200),
+    FOUND(MERGE_MATCHES_FIRST, "hole-set", EXPLORE, 30000),
+    FOUND(UPDATE_CLEARS_DEAD, "slow-insert-set", EXPLORE, 200),
+    WITH(FULL_TAKES_HIGHEST, GET_MERGES_MATCHES, "full-bucket", EXPLORE, 100000),
+    FOUND(DELETE_CLEARS_STALE, "slow-insert-delete", EXPLORE, 200),
+    WITH(DELETE_HIGHEST_FIRST, GET_MERGES_MATCHES, "hole-delete-get", EXPLORE, 200000),
+    FOUND(DELETE_REREADS, "hole-delete", EXPLORE, 10000),
+    FOUND(SLOT_CAS_EXACT, "hole-set", EXPLORE, 30000),
+    FOUND(SEAL_WAITS_IN_FLIGHT, "lane-seal2", EXPLORE, 10000),
+    REASON(CLAIM_BY_CHUNK_WORD,
+	   "whoever wrongly believes to own a chunk still has to CAS its word from the exact value "
+	   "at every later step, and slots from the members' exact words: it changes nothing"),
+    FOUND(CLAIM_CHECKS_POSITION, "compact-evict", EXPLORE, 10000),
+    FOUND(NODE_RESET_BY_CAS, "evict-lap", RANDOM, 20000),
+    FOUND(SKIP_LATE_PRODUCER, "random-evict", RANDOM, 20000),
+    FOUND(SKIPPED_RETICKETS, "skip-producer", EXPLORE, 10000),
+    FOUND(FREE_RAISES_GENERATION, "evict-get", EXPLORE, 10),
+    REASON(
+	REGROUP_VERIFIES,
+	"a member whose Set did not land is marked dead before its group is sealed, and nobody "
+	"writes into a sealed group; it guards against groups sealed for a dead node, and damage"),
+    FOUND(REGROUP_WRITES_FIRST, "regroup-get", KILL, 10000),
+    REASON(ROW_CLEARED_EXACTLY,
+	   "precision: a WRITE of zeroes takes along what was flushed late; hints are lost, and "
+	   "nothing can wrap"),
+    FOUND(FLUSH_CAPPED, "flush-both", EXPLORE, 10),
+    REASON(NOTE_ZEROES_COUNTS,
+	   "precision: hits between the last flush and a requeue would count for the next trip"),
+    FOUND(EVICT_WAITS_FLUSH, "flush-wait", EXPLORE, 200),
+    FOUND(CN_CHUNK_CAP, "share-space", EXPLORE, 100),
+};
+
+static const char *const search_names[] = {"-", "all schedules", "all kills", "random"};
+
+/* Shared with the searching process. */
+static struct sim_report *report;
+
+static void try_exploring(struct sim *s, const struct sim_config *config, void *arg,
+			  struct sim_report *out)
+{
+	struct sim_explore_options options = {.config = *config, .runs_max = *(uint64_t *)arg};
+
+	sim_explore(s, &options, out);
+}
+
+static void search(const struct mutation *m, uint64_t rules_off)
+{
+	struct sim_explore_options explore = {.runs_max = m->runs_max};
+	struct sim_random_options random = {.config = {.seed = 0, .tear = SIM_TEAR_WORDS},
+					    .run_count = m->runs_max};
+	uint64_t runs_max = m->runs_max;
+	struct cache_world *world;
+	struct sim *s;
+
+	assert_int_equal(cache_world_build(cache_world_find(m->world), rules_off, &world, &s), 0);
+	if (m->search == EXPLORE)
+		sim_explore(s, &explore, report);
+	else if (m->search == KILL)
+		sim_kill_every_verb(s, &explore.config, try_exploring, &runs_max, report);
+	else
+		sim_random(s, &random, report);
+	cache_world_destroy(world, s);
+}
+
+/* Search in a child; true if a violation or an assertion was met.  *how says which. */
+static bool is_found(const struct mutation *m, uint64_t rules_off, const char **how)
+{
+	int status;
+
+	memset(report, 0, sizeof(*report));
+	fflush(stdout);
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		struct rlimit no_core = {0, 0};
+
+		setrlimit(RLIMIT_CORE, &no_core);
+		fclose(stderr); /* what an assertion says */
+		signal(SIGABRT, SIG_DFL);
+		search(m, rules_off);
+		_exit(report->status ? 1 : 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	*how = "an assertion of the cache";
+	if (WIFSIGNALED(status)) {
+		assert_int_equal(WTERMSIG(status), SIGABRT);
+		return true;
+	}
+	assert_true(WEXITSTATUS(status) <= 1);
+	report->why[strcspn(report->why, ";\n")] = '\0';
+	*how = report->why;
+	return WEXITSTATUS(status) == 1;
+}
+
+static void test_every_rule(void **state)
+{
+	printf("%-24s %-20s %-14s %8s  %s\n", "rule switched off", "world", "search", "runs",
+	       "what was violated");
+	for (unsigned rule = 0; rule < RULE_COUNT; rule++) {
+		const struct mutation *m = NULL;
+		const char *how;
+
+		for (size_t i = 0; i < ARRAY_COUNT(mutations); i++)
+			if (mutations[i].rule == rule)
+				m = &mutations[i];
+		if (!m)
+			fail_msg("rule %s has neither a world nor a reason", rule_name(rule));
+		if (m->reason) {
+			printf("%-24s defence in depth: %s\n", rule_name(rule), m->reason);
+			continue;
+		}
+		uint64_t bits = UINT64_C(1) << rule;
+
+		if (m->with != RULE_COUNT)
+			bits |= UINT64_C(1) << m->with;
+		bool found = is_found(m, bits, &how);
+
+		printf("%-24s %-20s %-14s %8llu  %s%s%s\n", rule_name(rule), m->world,
+		       search_names[m->search], (unsigned long long)report->runs, how,
+		       m->with != RULE_COUNT ? "; only without " : "",
+		       m->with != RULE_COUNT ? rule_name(m->with) : "");
+		if (!found)
+			fail_msg("without %s nothing was found in world %s", rule_name(rule),
+				 m->world);
+		/* With the rule, the same search finds nothing. */
+		bits &= ~(UINT64_C(1) << rule);
+		if (is_found(m, bits, &how))
+			fail_msg("world %s fails with rule %s, too: %s", m->world, rule_name(rule),
+				 how);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_rule)};
+
+	report =
+	    mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (report == MAP_FAILED)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
