@@ -121,16 +121,25 @@ static MAY_WAIT int compact_claimed(struct cache *c, struct evict_scratch *s,
 {
 	const struct cn *cn = c->cn;
 	const struct plan *p = &cn->pool->plan;
-	struct fab_op op = fab_read(FAB_SPACE, plan_twim_address(p, g->chunk, g->object_count),
-				    s->twims, g->object_count * TWIM_BYTES);
-	int status = flow_run(c->worker, &op, 1);
+	int alone = atomic_load_explicit(&cn->cns_live, memory_order_relaxed) == 1;
+	uint64_t row_address = plan_ofm_row_address(p, ring, g->position);
+	struct fab_op ops[] = {
+	    fab_read(FAB_SPACE, plan_twim_address(p, g->chunk, g->object_count), s->twims,
+		     g->object_count * TWIM_BYTES),
+	    fab_read(FAB_SPACE, row_address, s->rows, p->ofm_row_bytes),
+	};
+	int status = flow_run(c->worker, ops, alone ? 1 : 2);
 
 	if (status)
 		return status;
+	if (alone)
+		memset(s->rows, 0, p->ofm_row_bytes);
 	twim_decode(p, g->chunk, g->generation, s->twims, g->object_count, s->members);
 	for (uint32_t sn = 0; sn < g->object_count; sn++) {
 		s->keeps[sn] = s->members[sn].units > 0 && !cn_is_dead(cn, g->chunk, sn);
-		s->counts[sn] = cn_count(cn, g->chunk, sn);
+		s->counts[sn] = (uint8_t)min_u64((uint64_t)cn_count(cn, g->chunk, sn) +
+						     ((const uint8_t *)s->rows)[sn],
+						 UINT8_MAX);
 	}
 	struct regroup_source source = {
 	    .claimed = *g,
@@ -138,10 +147,13 @@ static MAY_WAIT int compact_claimed(struct cache *c, struct evict_scratch *s,
 	    .members = s->members,
 	    .keep = s->keeps,
 	    .carried = s->counts,
-	    .dead_published = atomic_load_explicit(&cn->cns_live, memory_order_relaxed) > 1,
+	    .dead_published = !alone,
 	};
 
 	status = regroup_move(c, &s->regroup, &source, ring, FAB_SPACE);
+	/* No evictor will come for this position: what was flushed would stay, trip upon trip. */
+	if (!status && source.freed)
+		status = evict_clear_row(c, s, row_address, s->rows);
 	c->count.groups_compacted++;
 	return status;
 }

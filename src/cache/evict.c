@@ -317,9 +317,7 @@ static int row_is_still(const struct cache *c, const struct evict_scratch *s, ui
 /* Looks at a word that keeps changing before its counts are left to the row's next owner. */
 #define CLEAR_TRIES_MAX 4u
 
-/* CAS every word of a row to zero from what was READ, again from what it became meanwhile. */
-static MAY_WAIT int clear_row_exactly(struct cache *c, struct evict_scratch *s, uint64_t address,
-				      uint64_t *row)
+int evict_clear_row(struct cache *c, struct evict_scratch *s, uint64_t address, uint64_t *row)
 {
 	const struct pool *pool = c->cn->pool;
 	uint32_t row_words = pool->plan.ofm_row_bytes / 8;
@@ -371,7 +369,7 @@ static MAY_WAIT int clear_rows(struct cache *c, struct evict_scratch *s, uint32_
 		if (!s->sources[i].freed || !any_word(row, row_words))
 			continue;
 		if (!row_is_still(c, s, ring, s->claimed[i].position)) {
-			status = clear_row_exactly(c, s, address, row);
+			status = evict_clear_row(c, s, address, row);
 			continue;
 		}
 		memset(row, 0, p->ofm_row_bytes);

@@ -32,6 +32,13 @@ struct evict_scratch *evict_scratch_place(const struct plan *, void *memory);
  */
 MAY_WAIT int evict(struct cache *);
 
+/*
+ * CAS every word of an OFM row to zero from what was READ, again from what it became meanwhile.
+ * row[] is used up.  Waits.  0 or FORGE_E_NODE.
+ */
+MAY_WAIT int evict_clear_row(struct cache *, struct evict_scratch *, uint64_t address,
+			     uint64_t *row);
+
 /* Compact a mostly dead group if this CN knows one.  FORGE_MISS if not. */
 MAY_WAIT int compact(struct cache *);
 

@@ -159,6 +159,23 @@ static void outdate_map(struct cache_world *cw, uint8_t *memory)
 	atomic_store(&cn->refreshed_ns, 0);
 }
 
+/* Others have flushed their hits on the group that will be compacted. */
+static void fill_first_row(struct cache_world *cw, uint8_t *memory)
+{
+	memory[plan_ofm_row_address(&cw->pool.plan, RING_SMALL, 0)] = 5;
+}
+
+static int expect_first_row_empty(struct cache_world *cw, struct sim *s, char *why,
+				  size_t why_bytes)
+{
+	uint8_t count = sim_memory(s)[plan_ofm_row_address(&cw->pool.plan, RING_SMALL, 0)];
+
+	if (count == 0)
+		return 0;
+	snprintf(why, why_bytes, "the row of the compacted group still holds %u", count);
+	return FORGE_E_CORRUPT;
+}
+
 static const struct world_spec worlds[] = {
     /* --- the index ----------------------------------------------------------------------- */
     {.name = "insert-insert",
@@ -326,6 +343,14 @@ static const struct world_spec worlds[] = {
      .keys = "ab",
      .before = {{0, "Sa Sb Sn So Sa Sb"}, {1, "Sp Sq Sr Ss"}, {0, "Y"}},
      .workers = {{0, "St Su Sv"}, {1, "Sw"}}},
+    {.name = "compact-row",
+     .chunk_count = 5,
+     .group_objects = 2,
+     .keys = "ab",
+     .before = {{0, "Sa Sb Sn So Sa Sb"}, {1, "Sp Sq Sr Ss"}, {0, "Y"}},
+     .prepare = fill_first_row,
+     .expect = expect_first_row_empty,
+     .workers = {{0, "St"}, {1, "Ga"}}},
     {.name = "compact-set",
      .chunk_count = 5,
      .group_objects = 2,
