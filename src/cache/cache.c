@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cache/evict.h"
+#include "pool/recover.h"
 
 int cache_init(struct cache *c, struct worker *w, struct cn *cn, struct lane *lane)
 {
@@ -57,6 +58,27 @@ static int some_ring_overlong(const struct cn *cn)
 	return 0;
 }
 
+int cache_recover(struct cache *c)
+{
+	struct cn *cn = c->cn;
+	uint64_t now_ns = clock_now_ns(c->worker->clock);
+	struct recover_report report = {0};
+	uint32_t dead_count = 0;
+
+	if (!cn->alive ||
+	    now_ns - atomic_load_explicit(&cn->recovered_ns, memory_order_relaxed) <
+		UINT64_C(1000) * CN_RECOVER_INTERVAL_US ||
+	    atomic_flag_test_and_set_explicit(&cn->recovering, memory_order_acquire))
+		return 0;
+	int status = recover_dead_open(cn->pool, c->worker, cn->alive, &report, &dead_count);
+
+	c->count.nodes_recovered += dead_count;
+	atomic_store_explicit(&cn->recovered_ns, now_ns, memory_order_relaxed);
+	atomic_flag_clear_explicit(&cn->recovering, memory_order_release);
+	/* Without memory for it now, somebody else or the next look will do. */
+	return status == FORGE_E_NO_MEMORY ? 0 : status;
+}
+
 int cache_reserve(struct cache *c)
 {
 	struct lane *lane = c->lane;
@@ -80,7 +102,9 @@ int cache_reserve(struct cache *c)
 		if (status == FORGE_MISS || status == FORGE_E_AGAIN) {
 			/* Everything is in the hands of others at the moment. */
 			flow_pause(c->worker);
-			status = cache_poll(c);
+			status = cache_recover(c);
+			if (!status)
+				status = cache_poll(c);
 		}
 		if (status)
 			return status;

@@ -41,6 +41,7 @@
 	COUNTER(objects_dropped, "members of evicted groups that were not rescued")             \
 	COUNTER(groups_compacted, "mostly dead groups compacted")                               \
 	COUNTER(evict_unflushed, "compute nodes that had not flushed when a group was evicted") \
+	COUNTER(nodes_recovered, "dead compute nodes whose chunks this one took back")          \
 	COUNTER(polls, "polls")                                                                 \
 	COUNTER(groups_flushed, "groups whose counts were flushed")                             \
 	COUNTER(flush_late, "groups evicted before this node could flush them")
@@ -125,6 +126,12 @@ MAY_WAIT int cache_poll_if_due(struct cache *);
 
 /* Poll now, unless another worker is at it. */
 MAY_WAIT int cache_poll(struct cache *);
+
+/*
+ * Look for dead compute nodes and take back what they held; at most every CN_RECOVER_INTERVAL_US
+ * and by one worker of the CN, the others go on.  Waits.  0 or FORGE_E_NODE.
+ */
+MAY_WAIT int cache_recover(struct cache *);
 
 /* Make sure the lane's reserve holds a chunk: free ring, compaction, eviction. */
 MAY_WAIT int cache_reserve(struct cache *);

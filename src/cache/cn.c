@@ -46,6 +46,7 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	*cn = (struct cn){
 	    .pool = pool,
 	    .policy = policy,
+	    .alive = o->alive,
 	    .worker_count = o->worker_count ? o->worker_count : 1,
 	    .poll_interval_us =
 		o->poll_interval_us ? o->poll_interval_us : CN_POLL_INTERVAL_US_DEFAULT,
@@ -54,6 +55,7 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	    .flush_cap = (uint8_t)(pool_rule(pool, RULE_FLUSH_CAPPED) ? cap : UINT8_MAX),
 	    .late_groups = policy->late_groups(pool->plan.chunk_count),
 	    .polling = ATOMIC_FLAG_INIT,
+	    .recovering = ATOMIC_FLAG_INIT,
 	};
 	int status = cn_memory_create(cn);
 	struct fab_op op =
@@ -62,7 +64,7 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	if (!status)
 		status = flow_run(w, &op, 1);
 	if (!status)
-		status = registry_join(pool, w, pid, lines, &cn->member);
+		status = registry_join(pool, w, pid, lines, cn->alive, &cn->member);
 	if (status) {
 		cn_memory_destroy(cn);
 		return status;
@@ -76,6 +78,9 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	atomic_store(&cn->poll_now_us, cn->poll_interval_us);
 	atomic_store(&cn->free_hint, cursors.ring[RING_FREE].tail - cursors.ring[RING_FREE].head);
 	cn->flush_generation = cursors.flush_generation;
+	/* 56 bits: whoever had this id before us counted below. */
+	atomic_store(&cn->cas_counter, (uint64_t)(registry_incarnation(cn->member.id) & 0xffffffu)
+					   << 32);
 	for (unsigned r = 0; r < RING_QUEUES; r++) {
 		cn->noted[r] = cursors.ring[r].head;
 		atomic_store(&cn->flushed[r], cursors.ring[r].head);
@@ -89,13 +94,15 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 
 	status = registry_publish(pool, w, &cn->member, &news);
 	if (status)
-		cn_memory_destroy(cn);
+		cn_close(cn, w);
 	return status;
 }
 
 void cn_close(struct cn *cn, struct worker *w)
 {
 	registry_leave(cn->pool, w, &cn->member);
+	if (cn->alive)
+		cn->alive->release(cn->alive->context, cn->member.cn);
 	cn_memory_destroy(cn);
 }
 

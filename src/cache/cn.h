@@ -25,6 +25,8 @@ struct cn_options {
 	uint32_t poll_interval_us; /* the paper's 100 */
 	uint32_t map_trust_us;
 	uint8_t poll_every_op; /* for small worlds without time */
+	/* NULL: nobody is ever proven dead.  Borrowed until cn_close(). */
+	const struct liveness *alive;
 };
 
 #define CN_POLL_INTERVAL_US_DEFAULT 100u
@@ -52,6 +54,7 @@ struct cn_options {
 struct cn {
 	const struct pool *pool;
 	const struct policy *policy;
+	const struct liveness *alive;
 	struct registry_member member;
 	uint32_t worker_count;
 	uint32_t poll_interval_us;
@@ -78,6 +81,9 @@ struct cn {
 	_Atomic uint32_t cns_live;     /* compute nodes attached, as last seen by an eviction */
 	_Atomic uint32_t workers_live; /* workers of all of them */
 
+	atomic_flag recovering;	       /* held by the worker that looks for dead nodes */
+	_Atomic uint64_t recovered_ns; /* when somebody last looked */
+
 	atomic_flag polling; /* held by the worker that polls; nobody waits for it */
 	uint64_t noted[RING_QUEUES];
 	_Atomic uint64_t flushed[RING_QUEUES];
@@ -87,6 +93,12 @@ struct cn {
 	/* What was published by a CN that did not flush in time; until it changes nobody waits. */
 	_Atomic uint64_t (*asleep)[RING_QUEUES]; /* [cn_max] */
 };
+
+/*
+ * How often, at most, a CN looks for dead ones.  It costs a READ and a few system calls, and is
+ * done only when somebody is late or chunks run out.
+ */
+#define CN_RECOVER_INTERVAL_US 20000u
 
 /*
  * Allocate the local state and join the registry.  lines: scratch for cn_max registry lines.

@@ -209,7 +209,7 @@ static MAY_WAIT int wait_for_flushes(struct cache *c, struct evict_scratch *s, u
 		if (++looked > (int)FLUSH_WAIT_LOOKS_MAX ||
 		    worker_now_us(c->worker) - start_us > limit_us) {
 			c->count.evict_unflushed += unflushed(c, s, ring, upto, 1);
-			return 0;
+			return cache_recover(c); /* some of them may be dead */
 		}
 		flow_pause(c->worker);
 		int status = registry_read(c->cn->pool, c->worker, FAB_EVICTION, s->lines);

@@ -6,10 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/alive.h"
 #include "fabric/shm.h"
+#include "pool/recover.h"
 
 struct client {
 	struct shm_map *map;
+	struct alive *alive;
 	struct pool pool;
 	struct cn cn;
 	struct client_options options;
@@ -69,7 +72,18 @@ static int client_attach(struct client *c, char *error_text, size_t error_bytes)
 	struct cn_options options = {
 	    .worker_count = c->options.session_count,
 	    .poll_interval_us = c->options.poll_interval_us,
+	    .alive = alive_liveness(c->alive),
 	};
+	struct recover_report report = {0};
+	uint32_t dead_count;
+
+	/* Who died before us left chunks and ids behind; ours may be among them. */
+	status = recover_dead_open(&c->pool, &c->worker, options.alive, &report, &dead_count);
+	if (status) {
+		snprintf(error_text, error_bytes, "recovering dead compute nodes: %s",
+			 status_sentence(status));
+		return status;
+	}
 	struct layout_registry *lines = calloc(c->pool.plan.cn_max, sizeof(*lines));
 
 	status = lines ? cn_open(&c->cn, &c->pool, policy, &c->worker, &options, (uint32_t)getpid(),
@@ -89,6 +103,7 @@ static int client_attach(struct client *c, char *error_text, size_t error_bytes)
 static void client_destroy(struct client *c)
 {
 	fab_close(c->fab);
+	alive_close(c->alive);
 	shm_map_close(c->map);
 	free(c);
 }
@@ -105,6 +120,10 @@ int client_open(const char *pool_name, const struct client_options *options, str
 	c->options = *options;
 	int status = shm_map_open(pool_name, 0, error_text, error_bytes, &c->map);
 
+	if (!status && alive_open(pool_name, &c->alive)) {
+		status = FORGE_E_NO_MEMORY;
+		snprintf(error_text, error_bytes, "%s", status_sentence(status));
+	}
 	if (!status)
 		status = client_attach(c, error_text, error_bytes);
 	if (status) {
@@ -119,7 +138,10 @@ void client_close(struct client *c)
 {
 	if (!c)
 		return;
-	cn_close(&c->cn, &c->worker);
+	if (alive_is_forked(c->alive))
+		cn_memory_destroy(&c->cn); /* the compute node is the parent's */
+	else
+		cn_close(&c->cn, &c->worker);
 	client_destroy(c);
 }
 
@@ -190,7 +212,8 @@ void session_close(struct session *s)
 {
 	if (!s)
 		return;
-	cache_drain(&s->cache);
+	if (!alive_is_forked(s->client->alive))
+		cache_drain(&s->cache); /* in a child: the parent's to give back */
 	cache_fini(&s->cache);
 	lane_fini(&s->lane);
 	fab_close(s->fab);
@@ -199,16 +222,22 @@ void session_close(struct session *s)
 
 int session_get(struct session *s, struct cache_key key, struct cache_value *out)
 {
+	if (unlikely(alive_is_forked(s->client->alive)))
+		return FORGE_E_FORKED;
 	return cache_get(&s->cache, key, out);
 }
 
 int session_set(struct session *s, struct cache_key key, const struct cache_item *item)
 {
+	if (unlikely(alive_is_forked(s->client->alive)))
+		return FORGE_E_FORKED;
 	return cache_set(&s->cache, key, item);
 }
 
 int session_delete(struct session *s, struct cache_key key)
 {
+	if (unlikely(alive_is_forked(s->client->alive)))
+		return FORGE_E_FORKED;
 	return cache_delete(&s->cache, key);
 }
 

@@ -54,7 +54,10 @@ int session_open(struct client *, struct session **out, char *error_text, size_t
 /* Seal what is open, give chunks back, close the connection. */
 void session_close(struct session *);
 
-/* The flows; see cache.h for results.  A value is valid until the session's next call. */
+/*
+ * The flows; see cache.h for results.  A value is valid until the session's next call.
+ * FORGE_E_FORKED in a child that fork() made: open a client of its own there.
+ */
 int session_get(struct session *, struct cache_key key, struct cache_value *out);
 int session_set(struct session *, struct cache_key key, const struct cache_item *);
 int session_delete(struct session *, struct cache_key key);

@@ -10,31 +10,40 @@ int registry_read(const struct pool *pool, struct worker *w, enum fab_purpose pu
 	return flow_run(w, &op, 1);
 }
 
+/* One free line; *won says whether it is ours now. */
+static MAY_WAIT int take_line(const struct pool *pool, struct worker *w, uint32_t pid, uint32_t cn,
+			      uint64_t seen, struct registry_member *out, int *won)
+{
+	uint64_t id = registry_pack(REGISTRY_LIVE, registry_incarnation(seen) + 1, pid);
+	struct fab_op cas = fab_cas(FAB_CONTROL, plan_registry_address(&pool->plan, cn), seen, id);
+	int status = flow_run(w, &cas, 1);
+
+	*won = fab_cas_won(&cas);
+	if (*won)
+		*out = (struct registry_member){.cn = cn, .id = id};
+	return status;
+}
+
 int registry_join(const struct pool *pool, struct worker *w, uint32_t pid,
-		  struct layout_registry *lines, struct registry_member *out)
+		  struct layout_registry *lines, const struct liveness *alive,
+		  struct registry_member *out)
 {
 	int status = registry_read(pool, w, FAB_CONTROL, lines);
 
-	if (status)
-		return status;
-	for (uint32_t cn = 0; cn < pool->plan.cn_max; cn++) {
-		uint64_t seen = lines[cn].id;
+	for (uint32_t cn = 0; cn < pool->plan.cn_max && !status; cn++) {
+		int won = 0;
 
-		if (registry_state(seen) != REGISTRY_FREE)
+		/* The lock first: a line that says LIVE without one is a dead node's. */
+		if (registry_state(lines[cn].id) != REGISTRY_FREE ||
+		    (alive && alive->hold(alive->context, cn)))
 			continue;
-		uint64_t id = registry_pack(REGISTRY_LIVE, registry_incarnation(seen) + 1, pid);
-		struct fab_op cas =
-		    fab_cas(FAB_CONTROL, plan_registry_address(&pool->plan, cn), seen, id);
-
-		status = flow_run(w, &cas, 1);
-		if (status)
-			return status;
-		if (fab_cas_won(&cas)) {
-			*out = (struct registry_member){.cn = cn, .id = id};
+		status = take_line(pool, w, pid, cn, lines[cn].id, out, &won);
+		if (won)
 			return 0;
-		}
+		if (alive)
+			alive->release(alive->context, cn);
 	}
-	return FORGE_E_FULL_REGISTRY;
+	return status ? status : FORGE_E_FULL_REGISTRY;
 }
 
 int registry_leave(const struct pool *pool, struct worker *w, const struct registry_member *m)

@@ -6,6 +6,7 @@
 Each case makes one thing wrong with real files, pools and processes, and demands the status, the
 words that name the thing, the words that name the remedy, and that what was there still is.
 """
+import fcntl
 import os
 import signal
 import struct
@@ -252,14 +253,17 @@ def registry_is_full(t):
     node = t.node("--size", "4M", "--cn-max", "1", "--keep")
     assert node.end() == 0
     plan = t.on_pool("stat", "--json").expect(0).json()["plan"]
-    with open(t.pool, "r+b") as f:
-        # The only line, taken by process 1, which lives.
+    with open(t.pool, "r+b", buffering=0) as f:
+        # The only line, taken by process 1, and the lock that says its compute node lives.
         f.seek(plan["registry_offset"])
         f.write(struct.pack("<Q", 1 << 62 | 1))
-    t.node()
-    t.on_pool("get", "k").expect(2, b"", (t.pool, "all 1 compute-node ids", "--cn-max"))
-    lines = t.on_pool("stat", "--json").expect(0).json()["compute_nodes"]
-    assert [(line["state"], line["pid"]) for line in lines] == [("live", 1)], lines
+        fcntl.fcntl(f, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 1, 1, 0))
+        t.node()
+        t.on_pool("get", "k").expect(2, b"", (t.pool, "all 1 compute-node ids", "--cn-max"))
+        lines = t.on_pool("stat", "--json").expect(0).json()["compute_nodes"]
+        assert [(line["state"], line["pid"]) for line in lines] == [("live", 1)], lines
+    # The lock is gone, so the compute node was dead, and its id serves the next.
+    t.on_pool("get", "k").expect(1, b"", "")
 
 
 @case

@@ -261,13 +261,13 @@ static void test_registry(void **state)
 	assert_int_equal(pool_open(&w, &pool, error, sizeof(error)), 0);
 	for (uint32_t round = 1; round < 4; round++) {
 		for (uint32_t i = 0; i < plan.cn_max; i++) {
-			assert_int_equal(registry_join(&pool, &w, 77, lines, &members[i]), 0);
+			assert_int_equal(registry_join(&pool, &w, 77, lines, NULL, &members[i]), 0);
 			assert_int_equal(members[i].cn, i);
 			assert_int_equal(registry_state(members[i].id), REGISTRY_LIVE);
 			assert_int_equal(registry_incarnation(members[i].id), round);
 			assert_int_equal(registry_pid(members[i].id), 77);
 		}
-		assert_int_equal(registry_join(&pool, &w, 1, lines, &members[plan.cn_max]),
+		assert_int_equal(registry_join(&pool, &w, 1, lines, NULL, &members[plan.cn_max]),
 				 FORGE_E_FULL_REGISTRY);
 		struct registry_news news = {{3, 4}, 5, 6, 7};
 
@@ -281,7 +281,7 @@ static void test_registry(void **state)
 		/* A member that left cannot leave for its successor. */
 		struct registry_member next;
 
-		assert_int_equal(registry_join(&pool, &w, 78, lines, &next), 0);
+		assert_int_equal(registry_join(&pool, &w, 78, lines, NULL, &next), 0);
 		registry_leave(&pool, &w, &members[next.cn]);
 		assert_int_equal(registry_read(&pool, &w, FAB_CONTROL, lines), 0);
 		assert_int_equal(registry_state(lines[next.cn].id), REGISTRY_LIVE);

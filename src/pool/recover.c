@@ -1,0 +1,410 @@
+/* recover.c: the transcript of the argument in recover.h. */
+#include "pool/recover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/ring.h"
+
+#define SWEEP_WORDS 4096u /* READ at once from chunk table and rings */
+
+struct recover {
+	const struct pool *pool;
+	uint64_t *chunks; /* [chunk_count] the chunk table as READ */
+	uint64_t *nodes;  /* [RING_COUNT][ring_nodes] the rings as READ */
+	struct layout_cursors cursors;
+};
+
+void recover_destroy(struct recover *r)
+{
+	if (!r)
+		return;
+	free(r->chunks);
+	free(r->nodes);
+	free(r);
+}
+
+int recover_create(const struct pool *pool, struct worker *w, struct recover **out)
+{
+	size_t chunk_bytes = 8 * (size_t)pool->plan.chunk_count;
+	size_t node_bytes = 8 * (size_t)pool->plan.ring_nodes * RING_COUNT;
+	struct recover *r = calloc(1, sizeof(*r));
+	int status = FORGE_E_NO_MEMORY;
+
+	if (!r)
+		return status;
+	r->pool = pool;
+	r->chunks = malloc(chunk_bytes);
+	r->nodes = malloc(node_bytes);
+	if (r->chunks && r->nodes) {
+		status = fab_reg(w->fab, r->chunks, chunk_bytes);
+		if (!status)
+			status = fab_reg(w->fab, r->nodes, node_bytes);
+	}
+	if (status)
+		recover_destroy(r);
+	else
+		*out = r;
+	return status;
+}
+
+void recover_report_merge(struct recover_report *into, const struct recover_report *from)
+{
+#define FIELD(name, sentence) into->name += from->name;
+	RECOVER_FIELDS(FIELD)
+#undef FIELD
+}
+
+static MAY_WAIT int read_words(struct worker *w, uint64_t raddr, uint64_t *words, uint64_t count)
+{
+	for (uint64_t done = 0; done < count;) {
+		uint64_t part = min_u64(count - done, SWEEP_WORDS);
+		struct fab_op op =
+		    fab_read(FAB_CONTROL, raddr + 8 * done, words + done, (uint32_t)(8 * part));
+		int status = flow_run(w, &op, 1);
+
+		if (status)
+			return status;
+		done += part;
+	}
+	return 0;
+}
+
+static MAY_WAIT int read_rings(struct recover *r, struct worker *w)
+{
+	const struct plan *p = &r->pool->plan;
+	int status = 0;
+
+	for (uint32_t ring = 0; ring < RING_COUNT && !status; ring++)
+		status = read_words(w, p->ring_offset[ring],
+				    r->nodes + (uint64_t)ring * p->ring_nodes, p->ring_nodes);
+	return status;
+}
+
+/*
+ * Put a chunk into a ring from its exact word.  FORGE_E_AGAIN of the enqueue means that somebody
+ * else dealt with it: no error here.  *done counts the ones that were ours.
+ */
+static MAY_WAIT int move_chunk(struct recover *r, struct worker *w, uint32_t ring,
+			       const struct ring_entry *entry, uint64_t *done,
+			       struct recover_report *report)
+{
+	uint64_t position;
+	int status = ring_enqueue(r->pool, w, FAB_CONTROL, ring, entry, &position);
+
+	if (status && status != FORGE_E_AGAIN)
+		return status;
+	*(status ? &report->races_lost : done) += 1;
+	return 0;
+}
+
+/* Free a chunk, one generation on, from its exact word. */
+static MAY_WAIT int free_chunk(struct recover *r, struct worker *w, uint32_t chunk, uint64_t word,
+			       uint64_t *done, struct recover_report *report)
+{
+	static const uint64_t nobody_dead[LAYOUT_GROUP_OBJECTS_MAX / 64];
+	const struct plan *p = &r->pool->plan;
+	struct fab_op op = fab_write(FAB_CONTROL, plan_dead_address(p, chunk), nobody_dead,
+				     8 * plan_dead_words(p));
+	struct ring_entry entry = {
+	    .chunk = chunk,
+	    .generation = generation_next(chunk_generation(word)),
+	    .object_count = 1,
+	    .owned_word = word,
+	};
+	int status = flow_run(w, &op, 1);
+
+	return status ? status : move_chunk(r, w, RING_FREE, &entry, done, report);
+}
+
+static MAY_WAIT int take_back(struct recover *r, struct worker *w, uint32_t chunk,
+			      struct recover_report *report)
+{
+	uint64_t word = r->chunks[chunk];
+	struct ring_entry reserved = {
+	    .chunk = chunk,
+	    .generation = chunk_generation(word),
+	    .object_count = 1,
+	    .owned_word = word,
+	};
+
+	switch (chunk_state(word)) {
+	case CHUNK_RESERVED:
+		return move_chunk(r, w, RING_FREE, &reserved, &report->reserved_freed, report);
+	case CHUNK_OPEN:
+		return free_chunk(r, w, chunk, word, &report->open_freed, report);
+	case CHUNK_EVICTING:
+		return free_chunk(r, w, chunk, word, &report->evicting_freed, report);
+	default:
+		return 0;
+	}
+}
+
+static int owned_state(uint64_t word)
+{
+	uint32_t state = chunk_state(word);
+
+	return state == CHUNK_RESERVED || state == CHUNK_OPEN || state == CHUNK_EVICTING;
+}
+
+/* ---- orphans ------------------------------------------------------------------------------ */
+
+static uint32_t ring_of(uint64_t word)
+{
+	return chunk_state(word) == CHUNK_FREE ? RING_FREE : chunk_ring(word);
+}
+
+/*
+ * The position in a chunk word has 36 bits; the ticket it stands for is the one nearest to tail.
+ */
+static uint64_t full_position(uint64_t word, uint64_t tail)
+{
+	uint64_t mask = (UINT64_C(1) << CHUNK_POSITION_BITS) - 1;
+
+	return tail - ((tail - chunk_position(word)) & mask);
+}
+
+/* Does the node say what the chunk word at position p would have a dequeuer find? */
+static int node_names(const struct plan *p, uint64_t node, uint64_t position, uint32_t chunk,
+		      uint64_t word)
+{
+	return node_state(node) == NODE_FULL && node_chunk(node) == chunk &&
+	       node_generation(node) == chunk_generation(word) &&
+	       node_cycle(node) == (plan_ring_cycle(p, position) & (NODE_CYCLE_COUNT - 1));
+}
+
+struct orphan {
+	uint32_t chunk, ring;
+	uint64_t word, position, node;
+	int named; /* the node is there, only head has passed it */
+};
+
+/* Is the chunk queued or free, and will no dequeuer ever find it? */
+static int is_orphan(const struct plan *p, const struct layout_cursors *cursors, uint64_t node,
+		     struct orphan *o)
+{
+	uint64_t head = cursors->ring[o->ring].head, tail = cursors->ring[o->ring].tail;
+
+	o->position = full_position(o->word, tail);
+	o->node = node;
+	o->named = node_names(p, node, o->position, o->chunk, o->word);
+	return !o->named || (int64_t)(o->position - head) < 0;
+}
+
+/* Does it stay one over RECOVER_LOOKS looks?  *still */
+static MAY_WAIT int look_again(struct recover *r, struct worker *w, struct orphan *o, int *still)
+{
+	const struct plan *p = &r->pool->plan;
+	struct orphan first = *o;
+
+	for (unsigned look = 0; look < RECOVER_LOOKS; look++) {
+		struct layout_cursors cursors;
+		uint64_t word, node;
+		struct fab_op ops[] = {
+		    fab_read(FAB_CONTROL, plan_chunk_word_address(p, o->chunk), &word, 8),
+		    fab_read(FAB_CONTROL, plan_ring_node_address(p, o->ring, o->position), &node,
+			     8),
+		    fab_read(FAB_CONTROL, p->cursors_offset, &cursors, sizeof(cursors)),
+		};
+
+		flow_pause(w);
+		int status = flow_run(w, ops, ARRAY_COUNT(ops));
+
+		*still = !status && word == first.word && node == first.node &&
+			 is_orphan(p, &cursors, node, o);
+		if (!*still)
+			return status;
+	}
+	return 0;
+}
+
+static MAY_WAIT int adopt(struct recover *r, struct worker *w, struct orphan *o,
+			  struct recover_report *report)
+{
+	int still = 0;
+	int status = look_again(r, w, o, &still);
+
+	if (status || !still)
+		return status;
+	if (o->ring != RING_FREE && !o->named)
+		return free_chunk(r, w, o->chunk, o->word, &report->queued_freed, report);
+	struct ring_entry entry = {
+	    .chunk = o->chunk,
+	    .generation = chunk_generation(o->word),
+	    .object_count = o->named ? node_object_count(o->node) : 1,
+	    .segment = o->named ? node_segment(o->node) : 0,
+	    .owned_word = o->word,
+	};
+
+	return move_chunk(r, w, o->ring, &entry,
+			  o->ring == RING_FREE ? &report->free_again : &report->queued_again,
+			  report);
+}
+
+/* ---- nodes -------------------------------------------------------------------------------- */
+
+/* A node that is not what its place in the ring asks for, and what it should be. */
+struct misfit {
+	uint32_t ring;
+	uint64_t address, node, settled;
+};
+
+/*
+ * The next position at a place of the ring is the first one from head on.  Before tail its node
+ * must be FULL in its cycle, or passed already; from tail on it must be EMPTY in its cycle.  What
+ * is behind that was left by somebody who died: a producer after its ticket, or a dequeuer before
+ * its reset.
+ */
+static int is_misfit(const struct plan *p, const struct layout_cursors *cursors, uint32_t place,
+		     struct misfit *m)
+{
+	uint64_t head = cursors->ring[m->ring].head, tail = cursors->ring[m->ring].tail;
+	uint64_t position = head + ((place - head) & (p->ring_nodes - 1));
+	uint64_t cycle = plan_ring_cycle(p, position);
+	uint32_t behind = ((uint32_t)cycle - node_cycle(m->node)) & (NODE_CYCLE_COUNT - 1);
+	int late = behind != 0 && behind < NODE_CYCLE_COUNT / 2;
+	int queued = (int64_t)(tail - position) > 0;
+
+	m->address = plan_ring_node_address(p, m->ring, position);
+	m->settled = node_pack_empty(queued ? cycle + 1 : cycle);
+	return late || (queued && m->node == node_pack_empty(cycle));
+}
+
+static MAY_WAIT int settle(struct recover *r, struct worker *w, uint32_t place, struct misfit *m,
+			   struct recover_report *report)
+{
+	struct misfit first = *m;
+	int status;
+
+	for (unsigned look = 0; look < RECOVER_LOOKS; look++) {
+		struct layout_cursors cursors;
+		struct fab_op ops[] = {
+		    fab_read(FAB_CONTROL, m->address, &m->node, 8),
+		    fab_read(FAB_CONTROL, r->pool->plan.cursors_offset, &cursors, sizeof(cursors)),
+		};
+
+		flow_pause(w);
+		status = flow_run(w, ops, ARRAY_COUNT(ops));
+		if (status || m->node != first.node ||
+		    !is_misfit(&r->pool->plan, &cursors, place, m))
+			return status;
+	}
+	struct fab_op cas = fab_cas(FAB_CONTROL, m->address, m->node, m->settled);
+
+	status = flow_run(w, &cas, 1);
+	report->nodes_reset += (uint64_t)fab_cas_won(&cas);
+	return status;
+}
+
+/* After the chunks: every node that no chunk needs any more. */
+static MAY_WAIT int settle_nodes(struct recover *r, struct worker *w, struct recover_report *report)
+{
+	const struct plan *p = &r->pool->plan;
+	struct fab_op op =
+	    fab_read(FAB_CONTROL, p->cursors_offset, &r->cursors, sizeof(r->cursors));
+	int status = read_rings(r, w);
+
+	if (!status)
+		status = flow_run(w, &op, 1);
+	for (uint32_t ring = 0; ring < RING_COUNT; ring++)
+		for (uint32_t place = 0; place < p->ring_nodes && !status; place++) {
+			struct misfit m = {
+			    .ring = ring,
+			    .node = r->nodes[(uint64_t)ring * p->ring_nodes + place],
+			};
+
+			if (is_misfit(p, &r->cursors, place, &m))
+				status = settle(r, w, place, &m, report);
+		}
+	return status;
+}
+
+int recover_orphans(struct recover *r, struct worker *w, struct recover_report *report)
+{
+	const struct plan *p = &r->pool->plan;
+	struct fab_op op =
+	    fab_read(FAB_CONTROL, p->cursors_offset, &r->cursors, sizeof(r->cursors));
+	int status = read_words(w, p->chunk_table_offset, r->chunks, p->chunk_count);
+
+	if (!status)
+		status = read_rings(r, w);
+	if (!status)
+		status = flow_run(w, &op, 1);
+	for (uint32_t chunk = 0; chunk < p->chunk_count && !status; chunk++) {
+		uint64_t word = r->chunks[chunk];
+		struct orphan o = {.chunk = chunk, .word = word};
+
+		if (chunk_state(word) != CHUNK_QUEUED && chunk_state(word) != CHUNK_FREE)
+			continue;
+		o.ring = ring_of(word);
+		if (o.ring >= RING_COUNT)
+			continue; /* no honest word */
+		uint64_t index =
+		    full_position(word, r->cursors.ring[o.ring].tail) & (p->ring_nodes - 1);
+
+		if (is_orphan(p, &r->cursors, r->nodes[(uint64_t)o.ring * p->ring_nodes + index],
+			      &o))
+			status = adopt(r, w, &o, report);
+	}
+	return status ? status : settle_nodes(r, w, report);
+}
+
+int recover_cn(struct recover *r, struct worker *w, uint32_t dead, uint64_t id,
+	       struct recover_report *report)
+{
+	const struct plan *p = &r->pool->plan;
+	int status = read_words(w, p->chunk_table_offset, r->chunks, p->chunk_count);
+
+	for (uint32_t chunk = 0; chunk < p->chunk_count && !status; chunk++)
+		if (owned_state(r->chunks[chunk]) && chunk_owner(r->chunks[chunk]) == dead)
+			status = take_back(r, w, chunk, report);
+	if (!status)
+		status = recover_orphans(r, w, report);
+	if (status)
+		return status;
+	/* Last, when nothing carries the id any more: it may be joined again. */
+	struct registry_member member = {.cn = dead, .id = id};
+
+	return registry_leave(r->pool, w, &member);
+}
+
+/* The line says LIVE and nobody had the lock of the id; now we have. */
+static MAY_WAIT int recover_held(struct recover *r, struct worker *w, uint32_t cn,
+				 struct recover_report *report, uint32_t *dead_count)
+{
+	uint64_t id;
+	struct fab_op op = fab_read(FAB_CONTROL, plan_registry_address(&r->pool->plan, cn), &id, 8);
+	int status = flow_run(w, &op, 1);
+
+	/* It may have left in good order, or been recovered, since the line was READ. */
+	if (status || registry_state(id) == REGISTRY_FREE)
+		return status;
+	*dead_count += 1;
+	return recover_cn(r, w, cn, id, report);
+}
+
+int recover_dead_open(const struct pool *pool, struct worker *w, const struct liveness *alive,
+		      struct recover_report *report, uint32_t *dead_count)
+{
+	struct layout_registry *lines = calloc(pool->plan.cn_max, sizeof(*lines));
+	struct recover *r = NULL;
+	int status =
+	    lines ? fab_reg(w->fab, lines, pool->plan.cn_max * sizeof(*lines)) : FORGE_E_NO_MEMORY;
+
+	*dead_count = 0;
+	if (!status)
+		status = registry_read(pool, w, FAB_CONTROL, lines);
+	for (uint32_t cn = 0; cn < pool->plan.cn_max && !status; cn++) {
+		if (registry_state(lines[cn].id) == REGISTRY_FREE ||
+		    alive->hold(alive->context, cn))
+			continue;
+		if (!r)
+			status = recover_create(pool, w, &r);
+		if (!status)
+			status = recover_held(r, w, cn, report, dead_count);
+		alive->release(alive->context, cn);
+	}
+	recover_destroy(r);
+	free(lines);
+	return status;
+}

@@ -1,0 +1,88 @@
+/*
+ * recover.h: taking back what a dead compute node owned, and chunks no ring can find.
+ *
+ * Called by any survivor, by the node and by `forge check --repair`; all run this code.  The
+ * caller has proof that the compute node is dead and keeps its id from being joined meanwhile
+ * (on one host: the kernel released the dead process's lock, and the caller holds it now).
+ *
+ * The argument.  Every word is changed by CAS from the exact value seen, so two recoverers at
+ * once and live nodes beside them are safe: one wins a chunk, the others find another word.
+ *
+ *   reserved(dead)   holds nothing: into the free ring
+ *   open(dead)       freed, one generation on: its slots become stale, as if evicted.  (Sealing
+ *                    it instead would take a sweep of the whole index, to save at most two
+ *                    groups a worker of a cache.)
+ *   evicting(dead)   freed, one generation on: it was about to be.  Members that had moved live
+ *                    on in their new group.
+ *   queued@p, p below head, its node still FULL: a dequeuer moved head and died before its claim:
+ *                    a new ticket with what the node says
+ *   queued@p otherwise not findable: its producer died between its last two CASes: freed, one
+ *                    generation on
+ *   free@p not findable: a new ticket
+ *   nodes that are behind: EMPTY before tail (a producer died after its ticket), FULL below head
+ *                    though the chunk is elsewhere (a dequeuer died before the reset): moved on,
+ *                    so that nobody has to wait for them
+ *
+ * A chunk that is queued but not findable may also be in the hands of a live node between two of
+ * its verbs.  So such words are acted on only if they and their node stand unchanged over
+ * RECOVER_LOOKS looks with a pause between; if the live node slept through even that, its next
+ * CAS fails and it goes on as after any lost race.
+ *
+ * A crash after any verb leaves words of the same kinds: recovery simply runs again.
+ * Time: one sweep over chunk table and rings, about 40 verbs per chunk taken back, and no wait
+ * for anybody's progress.
+ */
+#ifndef FORGE_POOL_RECOVER_H
+#define FORGE_POOL_RECOVER_H
+
+#include "pool/registry.h"
+
+#define RECOVER_LOOKS 32u
+
+/* What was done; FIELD(name, sentence) */
+#define RECOVER_FIELDS(FIELD)                                                         \
+	FIELD(reserved_freed, "reserved chunks given to the free ring")               \
+	FIELD(open_freed, "open chunks freed")                                        \
+	FIELD(evicting_freed, "half-evicted chunks freed")                            \
+	FIELD(queued_again, "groups no dequeuer would have found, with a new ticket") \
+	FIELD(queued_freed, "groups that never got a node, freed")                    \
+	FIELD(free_again, "free chunks no node pointed to, with a new ticket")        \
+	FIELD(nodes_reset, "nodes left behind, reset")                                \
+	FIELD(races_lost, "words that somebody else dealt with meanwhile")
+
+struct recover_report {
+#define FIELD(name, sentence) uint64_t name;
+	RECOVER_FIELDS(FIELD)
+#undef FIELD
+};
+
+struct recover;
+
+/*
+ * Buffers for recoveries of one pool, registered with the worker's fabric.
+ * 0, FORGE_E_NO_MEMORY, or what fab_reg() says.
+ */
+int recover_create(const struct pool *, struct worker *, struct recover **out);
+void recover_destroy(struct recover *);
+
+/*
+ * Take back everything the dead CN owned and everything nobody can find, and free its registry
+ * line if it still holds that id word.  Adds to *report.  Waits.  0 or FORGE_E_NODE.
+ */
+MAY_WAIT int recover_cn(struct recover *, struct worker *, uint32_t dead, uint64_t id,
+			struct recover_report *);
+
+/*
+ * Look at every line of the registry; of each compute node that is proven dead, take back all.
+ * *dead_count receives how many.  Allocates.  Waits.  0, FORGE_E_NO_MEMORY or FORGE_E_NODE.
+ */
+MAY_WAIT int recover_dead_open(const struct pool *, struct worker *, const struct liveness *,
+			       struct recover_report *, uint32_t *dead_count);
+
+/* The second part alone: make every queued and free chunk findable.  Waits.  0 or FORGE_E_NODE. */
+MAY_WAIT int recover_orphans(struct recover *, struct worker *, struct recover_report *);
+
+/* Add up reports. */
+void recover_report_merge(struct recover_report *into, const struct recover_report *from);
+
+#endif
