@@ -55,6 +55,9 @@ enum object_verdict object_check(const void *object, uint64_t bytes, int check_s
 		return OBJECT_SHORT;
 	if (h->key_bytes == 0 || h->key_bytes > LAYOUT_KEY_BYTES_MAX)
 		return OBJECT_INVALID;
+	/* A checksum that fits proves no honest writer, and both become fields of words. */
+	if (h->generation >= LAYOUT_GENERATION_COUNT || h->sn >= LAYOUT_GROUP_OBJECTS_MAX)
+		return OBJECT_INVALID;
 	uint64_t units = layout_object_units(h->key_bytes, h->value_bytes);
 
 	if (units > LAYOUT_OBJECT_UNITS_MAX)

@@ -101,6 +101,20 @@ static void test_object_every_bit(void **state)
 	assert_int_equal(object_check(object, bytes, 1), OBJECT_VALID);
 }
 
+/* Whoever can compute a checksum can still not make a generation or SN that no word holds. */
+static void test_object_forged(void **state)
+{
+	uint8_t object[256];
+	uint32_t bytes = build(object, 21, 77, (struct object_place){1, 2});
+
+	object_rebind(object, (struct object_place){LAYOUT_GENERATION_COUNT - 1, 511});
+	assert_int_equal(object_check(object, bytes, 1), OBJECT_VALID);
+	object_rebind(object, (struct object_place){LAYOUT_GENERATION_COUNT, 2});
+	assert_int_equal(object_check(object, bytes, 1), OBJECT_INVALID);
+	object_rebind(object, (struct object_place){1, LAYOUT_GROUP_OBJECTS_MAX});
+	assert_int_equal(object_check(object, bytes, 1), OBJECT_INVALID);
+}
+
 /* Two versions of an object, mixed at every 8-byte word as a READ beside a WRITE may show. */
 static void test_object_torn(void **state)
 {
@@ -300,9 +314,13 @@ static void test_registry(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_object_sizes), cmocka_unit_test(test_object_every_bit),
-	    cmocka_unit_test(test_object_torn),	 cmocka_unit_test(test_object_foreign_bytes),
-	    cmocka_unit_test(test_twim_damaged), cmocka_unit_test(test_index),
+	    cmocka_unit_test(test_object_sizes),
+	    cmocka_unit_test(test_object_every_bit),
+	    cmocka_unit_test(test_object_torn),
+	    cmocka_unit_test(test_object_forged),
+	    cmocka_unit_test(test_object_foreign_bytes),
+	    cmocka_unit_test(test_twim_damaged),
+	    cmocka_unit_test(test_index),
 	    cmocka_unit_test(test_registry),
 	};
 
