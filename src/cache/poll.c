@@ -30,7 +30,7 @@ static uint64_t note_nodes(struct cn *cn, uint32_t ring, uint64_t position, uint
 	for (uint64_t i = 0; i < count; i++, position++) {
 		uint64_t cycle = plan_ring_cycle(p, position);
 
-		if (nodes[i] == node_pack_empty(cycle) && position >= head)
+		if (nodes[i] == node_pack_empty(cycle) && (int64_t)(position - head) >= 0)
 			break; /* its producer is on the way */
 		if (!ring_node_valid(p, nodes[i]) ||
 		    node_cycle(nodes[i]) != (cycle & (NODE_CYCLE_COUNT - 1)))
@@ -62,6 +62,9 @@ static MAY_WAIT int note_new(struct cache *c, uint32_t ring, uint64_t head, uint
 
 	if ((int64_t)(head - cn->noted[ring]) > 0)
 		cn->noted[ring] = head;
+	/* Nodes are of the last trip; cursors further apart than that are damaged. */
+	if ((int64_t)(tail - cn->noted[ring]) > (int64_t)p->ring_nodes)
+		cn->noted[ring] = tail - p->ring_nodes;
 	while ((int64_t)(tail - cn->noted[ring]) > 0) {
 		uint64_t from = cn->noted[ring];
 
@@ -78,7 +81,7 @@ static MAY_WAIT int note_new(struct cache *c, uint32_t ring, uint64_t head, uint
 		if (status)
 			return status;
 		cn->noted[ring] = note_nodes(cn, ring, from, count, head, nodes);
-		if (cn->noted[ring] < from + count)
+		if (cn->noted[ring] != from + count)
 			break;
 	}
 	return 0;
@@ -145,7 +148,10 @@ static MAY_WAIT int flush_window(struct cache *c, uint32_t ring, uint64_t head, 
 {
 	struct cn *cn = c->cn;
 	uint64_t from = atomic_load_explicit(&cn->flushed[ring], memory_order_relaxed);
-	uint64_t end = min_u64(head + cn->pool->plan.window_groups, cn->noted[ring]);
+	/* Signed: cursors may lie anywhere, and never must the window be longer than planned. */
+	int64_t ahead = (int64_t)(cn->noted[ring] - head);
+	uint64_t window = cn->pool->plan.window_groups;
+	uint64_t end = ahead < 0 ? head : head + min_u64((uint64_t)ahead, window);
 
 	if ((int64_t)(head - from) > 0) {
 		c->count.flush_late += head - from;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <unistd.h>
 
 #include "support/rig.h"
 
@@ -105,12 +106,45 @@ static void test_limits(void **state)
 	rig_close(&r);
 }
 
+/* Wherever cursors lie, an operation ends: by the alarm, not by the patience of who looks on. */
+static void test_damaged_cursors(void **state)
+{
+	static const uint64_t places[] = {
+	    0, 5, 1000, UINT64_C(1) << 36, UINT64_C(1) << 62, UINT64_C(1) << 63, -UINT64_C(33), -1,
+	};
+
+	alarm(60);
+	for (unsigned i = 0; i < 2 * ARRAY_COUNT(places) * ARRAY_COUNT(places); i++) {
+		struct rig r, other;
+		uint32_t ring = i % 2, version;
+
+		rig_open(&r, "forge", 32, 8);
+		rig_attach(&other, &r, 2);
+		for (uint32_t id = 0; id < 150; id++)
+			assert_int_equal(rig_set(&r, id, 1, 40), 0);
+		uint64_t *cursors = (void *)((uint8_t *)r.memory + r.pool.plan.cursors_offset);
+
+		cursors[2 * ring] = places[i / 2 % ARRAY_COUNT(places)];
+		cursors[2 * ring + 1] = places[i / 2 / ARRAY_COUNT(places)];
+		assert_int_equal(cache_poll(&r.cache), 0);
+		assert_int_equal(cache_poll(&other.cache), 0);
+		for (uint32_t id = 0; id < 50; id++) {
+			rig_set(&other, id, 2, 40);
+			if (rig_get(&r, id, &version) == 0)
+				assert_in_range(version, 1, 2);
+		}
+		rig_kill(&other);
+		rig_kill(&r);
+	}
+	alarm(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_forge_small),	   cmocka_unit_test(test_paper_small),
 	    cmocka_unit_test(test_forge_evicting), cmocka_unit_test(test_paper_evicting),
-	    cmocka_unit_test(test_limits),
+	    cmocka_unit_test(test_limits),	   cmocka_unit_test(test_damaged_cursors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
