@@ -9,6 +9,9 @@
 #include "base/hash.h"
 #include "base/status.h"
 
+/* What a 34-bit pointer to 16-byte units reaches. */
+#define PLAN_POOL_BYTES_MAX (UINT64_C(1) << 38)
+
 static uint64_t power_of_two_at_least(uint64_t n)
 {
 	uint64_t p = 1;
@@ -142,7 +145,7 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 
 	uint64_t chunk_count = wish->chunk_count;
 
-	if (max_u64(wish->pool_bytes, chunk_count * chunk_bytes) > (UINT64_C(1) << 38))
+	if (max_u64(wish->pool_bytes, chunk_count * chunk_bytes) > PLAN_POOL_BYTES_MAX)
 		return REFUSE("the pool would be %" PRIu64
 			      " bytes; a 34-bit pointer to 16-byte units reaches 256 GiB: "
 			      "export several pools",
@@ -186,7 +189,7 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 	 */
 	if (wish->cn_max == 0)
 		p.cn_max = (uint32_t)min_u64(PLAN_CN_MAX_DEFAULT, max_u64(1, chunk_count / 16));
-	if (plan_lay_out(&p, (uint32_t)chunk_count, slots) > (UINT64_C(1) << 38))
+	if (plan_lay_out(&p, (uint32_t)chunk_count, slots) > PLAN_POOL_BYTES_MAX)
 		return REFUSE("%" PRIu64 " chunks would make a pool of %" PRIu64
 			      " bytes; the limit is 256 GiB: export several pools",
 			      chunk_count, p.pool_bytes);
@@ -242,6 +245,8 @@ int plan_valid(const struct plan *p, char *error_text, size_t error_bytes)
 		}
 		if (memcmp(&again, p, sizeof(again)) != 0)
 			wrong = "a count or an offset that follows from the others";
+		else if (p->pool_bytes > PLAN_POOL_BYTES_MAX)
+			wrong = "pool_bytes"; /* a pointer would not reach the last chunk */
 	}
 	if (!wrong)
 		return 0;

@@ -248,6 +248,15 @@ static void test_damage(void **state)
 		memset(&p, 0xff, sizeof(p));
 		assert_int_equal(plan_valid(&p, error, sizeof(error)), FORGE_E_CORRUPT);
 	}
+	/* One whose chunks lie beyond what a pointer reaches, and which is sound otherwise. */
+	struct plan far;
+
+	assert_int_equal(make(&(struct plan_wish){.chunk_count = 1u << 20}, &far), 0);
+	far.chunk_bytes = 1u << 18;
+	far.pool_bytes =
+	    far.chunks_offset + LAYOUT_PAD_BYTES + (uint64_t)far.chunk_count * far.chunk_bytes;
+	assert_int_equal(plan_valid(&far, error, sizeof(error)), FORGE_E_CORRUPT);
+	assert_non_null(strstr(error, "pool_bytes"));
 	print_message("%u damaged plans are plans all the same\n", passed);
 }
 
