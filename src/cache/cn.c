@@ -43,6 +43,8 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	uint32_t cap = LAYOUT_FLUSH_BUDGET / pool->plan.cn_max;
 	struct layout_cursors cursors;
 
+	if (o->worker_count > CN_WORKERS_MAX)
+		return FORGE_E_INVAL;
 	*cn = (struct cn){
 	    .pool = pool,
 	    .policy = policy,

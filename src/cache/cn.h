@@ -21,7 +21,7 @@
 
 /* What may be tuned; zero means the default. */
 struct cn_options {
-	uint32_t worker_count;	   /* workers that share this CN */
+	uint32_t worker_count;	   /* workers that share this CN, at most CN_WORKERS_MAX */
 	uint32_t poll_interval_us; /* the paper's 100 */
 	uint32_t map_trust_us;
 	uint8_t poll_every_op; /* for small worlds without time */
@@ -50,6 +50,9 @@ struct cn_options {
  * memory: 512 us are safe for the shorter tag, and 5 polls fit in.
  */
 #define CN_MAP_TRUST_US_DEFAULT 500u
+
+/* Workers of one compute node; the shares of chunks and claims are divided by it. */
+#define CN_WORKERS_MAX 1024u
 
 struct cn {
 	const struct pool *pool;
@@ -102,7 +105,8 @@ struct cn {
 
 /*
  * Allocate the local state and join the registry.  lines: scratch for cn_max registry lines.
- * Waits.  0, FORGE_E_NO_MEMORY, FORGE_E_FULL_REGISTRY or FORGE_E_NODE.
+ * Waits.  0, FORGE_E_INVAL for too many workers, FORGE_E_NO_MEMORY, FORGE_E_FULL_REGISTRY or
+ * FORGE_E_NODE.
  */
 MAY_WAIT int cn_open(struct cn *, const struct pool *, const struct policy *, struct worker *,
 		     const struct cn_options *, uint32_t pid, struct layout_registry *lines);

@@ -178,7 +178,7 @@ static uint32_t unflushed(struct cache *c, const struct evict_scratch *s, uint32
 		if (registry_state(line->id) != REGISTRY_LIVE)
 			continue;
 		live++;
-		workers += (uint32_t)min_u64(line->worker_count, 1024);
+		workers += (uint32_t)min_u64(line->worker_count, CN_WORKERS_MAX);
 		if (i == cn->member.cn || line->flushed[ring] > upto ||
 		    atomic_load_explicit(&cn->asleep[i][ring], memory_order_relaxed) ==
 			line->flushed[ring] + 1)

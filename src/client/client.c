@@ -95,6 +95,10 @@ static int client_attach(struct client *c, char *error_text, size_t error_bytes)
 			 "all %u compute-node ids of the pool are taken: close a client, or format "
 			 "the pool with a larger --cn-max",
 			 c->pool.plan.cn_max);
+	else if (status == FORGE_E_INVAL)
+		snprintf(error_text, error_bytes,
+			 "a compute node has at most %u sessions, not %u: use several processes",
+			 CN_WORKERS_MAX, c->options.session_count);
 	else if (status)
 		snprintf(error_text, error_bytes, "joining the pool: %s", status_sentence(status));
 	return status;

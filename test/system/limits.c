@@ -284,6 +284,14 @@ static void test_registry_full(void **state)
 		    FORGE_E_FULL_REGISTRY);
 		assert_null(one_more);
 		assert_non_null(strstr(error, "cn-max"));
+		for (uint32_t bit = 11; bit < 33; bit++) {
+			options.session_count = (uint32_t)((UINT64_C(1) << bit) - (bit > 31));
+			assert_int_equal(
+			    client_open(r.pool_name, &options, &one_more, error, sizeof(error)),
+			    FORGE_E_INVAL);
+			assert_non_null(strstr(error, "sessions"));
+		}
+		options.session_count = 0;
 		/* Who is in works, and who leaves makes room. */
 		assert_int_equal(session_open(clients[0], &s, error, sizeof(error)), 0);
 		for (uint64_t id = 0; id < 5000; id++)
