@@ -15,6 +15,28 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+/* clang has no pragma for the target of a whole file; it does without. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define HASH_HAS_AVX2 1
+#else
+#define HASH_HAS_AVX2 0
+#endif
+
+#if HASH_HAS_AVX2
+/* XXH3_64bits() with AVX2, which the caller has asked the processor for. */
+uint64_t hash_avx2(const void *data, size_t bytes);
+#endif
+
+/* XXH3 of any bytes; from 241 on it works in vectors. */
+static inline uint64_t hash_bytes(const void *data, size_t bytes)
+{
+#if HASH_HAS_AVX2
+	if (bytes > 240 && __builtin_cpu_supports("avx2"))
+		return hash_avx2(data, bytes);
+#endif
+	return XXH3_64bits(data, bytes);
+}
+
 /* The 64-bit hash of a key.  Borrows key; bytes may be 0. */
 static inline uint64_t hash_key(const void *key, size_t bytes)
 {
@@ -37,7 +59,7 @@ static inline uint64_t hash_mix(uint64_t x)
  */
 static inline uint64_t hash_checksum(uint64_t previous, const void *data, size_t bytes)
 {
-	return hash_mix(previous * 0x9e3779b97f4a7c15u + XXH3_64bits(data, bytes) + 1);
+	return hash_mix(previous * 0x9e3779b97f4a7c15u + hash_bytes(data, bytes) + 1);
 }
 
 /* The checksum as it fits a 32-bit field. */

@@ -13,7 +13,10 @@ static int cn_memory_create(struct cn *cn)
 	cn->dead_words = plan_dead_words(p);
 	cn->map = calloc(p->chunk_count, sizeof(*cn->map));
 	cn->lives = calloc((size_t)p->chunk_count * CN_LIVES, sizeof(*cn->lives));
-	cn->ofm = calloc(p->chunk_count, p->ofm_row_bytes);
+	/* A row of 64 counters is one cache line. */
+	cn->ofm = aligned_alloc(64, round_up_u64((uint64_t)p->chunk_count * p->ofm_row_bytes, 64));
+	if (cn->ofm)
+		memset((void *)(uintptr_t)cn->ofm, 0, (size_t)p->chunk_count * p->ofm_row_bytes);
 	cn->dead = calloc((size_t)p->chunk_count * cn->dead_words, sizeof(*cn->dead));
 	cn->news = calloc((size_t)p->chunk_count * cn->dead_words, sizeof(*cn->news));
 	cn->asleep = calloc(p->cn_max, sizeof(*cn->asleep));

@@ -135,6 +135,13 @@ static inline uint8_t cn_count(const struct cn *cn, uint32_t chunk, uint32_t sn)
 	return atomic_load_explicit(cn_counter(cn, chunk, sn), memory_order_relaxed);
 }
 
+/* The counters of a chunk will be wanted soon: by the time the object has been READ. */
+static inline void cn_prefetch_counters(const struct cn *cn, uint32_t chunk)
+{
+	if (likely(chunk < cn->pool->plan.chunk_count))
+		__builtin_prefetch(cn_counter(cn, chunk, 0), 1);
+}
+
 /*
  * The chunk was seen to live in that generation, in somebody's open group: if that is newer than
  * what the map says, forget the life before.

@@ -17,6 +17,7 @@ struct look {
 	uint32_t foreign; /* same fingerprint, verified to be another key's */
 	uint8_t ghost;	  /* a stale slot says the key left the small ring lately */
 	/* Words verified to be another key's: not READ again while they stand. */
+	uint32_t known_slots; /* bit per slot */
 	uint64_t known[LAYOUT_NEIGHBOURHOOD];
 
 	/* The lowest match, if there is one; its object is in c->fetched. */
@@ -35,6 +36,13 @@ MAY_WAIT int look_classify(struct cache *, struct cache_key key, struct look *);
 static inline uint64_t look_word(const struct cache *c, const struct look *l, unsigned slot)
 {
 	return index_view_word(&c->cn->pool->plan, &l->view, slot);
+}
+
+/* The word in that slot needs no READ while it stands. */
+static inline void look_know(struct look *l, unsigned slot, uint64_t word)
+{
+	l->known_slots |= 1u << slot;
+	l->known[slot] = word;
 }
 
 /*

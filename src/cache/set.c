@@ -233,7 +233,7 @@ static MAY_WAIT int resolve(struct cache *c, struct set_state *s, unsigned slot,
 	struct look *l = &s->look;
 
 	/* Our own word needs no READ to be known. */
-	l->known[slot] = word;
+	look_know(l, slot, word);
 	for (unsigned round = 0; round < SET_ROUNDS_MAX; round++) {
 		if (look_word(c, l, slot) != word)
 			return 0;

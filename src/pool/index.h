@@ -47,6 +47,38 @@ static inline uint64_t index_view_word(const struct plan *p, const struct index_
 	return v->words[slot * p->slot_words];
 }
 
+/* Bit per slot whose word has that fingerprint; slot_words is known when this is compiled. */
+static inline uint32_t index_match_fingerprint(const uint64_t *words, unsigned slot_words,
+					       uint32_t fingerprint)
+{
+	uint32_t slots = 0;
+
+#pragma GCC unroll 16
+	for (unsigned slot = 0; slot < LAYOUT_NEIGHBOURHOOD; slot++)
+		slots |= (uint32_t)(index_fingerprint(words[slot * slot_words]) == fingerprint)
+			 << slot;
+	return slots;
+}
+
+/*
+ * Bit per slot: an object of that fingerprint.  A Get looks at 16 words and one matches, so there
+ * is no branch per slot.
+ */
+static inline uint32_t index_view_slots_of(const struct plan *p, const struct index_view *v,
+					   uint32_t fingerprint)
+{
+	uint32_t slots = p->slot_words == 1 ? index_match_fingerprint(v->words, 1, fingerprint)
+					    : index_match_fingerprint(v->words, 2, fingerprint);
+
+	for (uint32_t rest = slots; rest; rest &= rest - 1) {
+		unsigned slot = (unsigned)__builtin_ctz(rest);
+
+		if (!index_is_object(index_view_word(p, v, slot)))
+			slots &= ~(1u << slot);
+	}
+	return slots;
+}
+
 /* The group word beside it; only where slots have two words. */
 static inline uint64_t index_view_group(const struct plan *p, const struct index_view *v,
 					unsigned slot)
