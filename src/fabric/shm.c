@@ -81,8 +81,10 @@ static int place_parse(const char *where, struct error_out e, struct shm_place *
 	return FORGE_OK;
 }
 
+/* A name may stand for anything: without O_NONBLOCK a FIFO would wait for its other end. */
 static int place_open(const struct shm_place *p, int flags)
 {
+	flags |= O_NONBLOCK;
 	if (p->is_posix)
 		return shm_open(p->path, flags | O_CLOEXEC, 0660);
 	return open(p->path, flags | O_CLOEXEC, 0660);
@@ -395,7 +397,7 @@ struct shm_hold {
 static int hold_fd(const struct shm_place *p, int flags, struct error_out e)
 {
 	struct stat s;
-	int fd = place_open(p, flags | O_NONBLOCK);
+	int fd = place_open(p, flags);
 
 	if (fd < 0 && errno != EISDIR)
 		return fail_errno(p, errno, "open", e);

@@ -98,9 +98,11 @@ def foreign_file(t):
 
 @case
 def not_a_file_at_all(t):
-    for t.pool in (t.dir, "/dev/null"):
+    os.mkfifo(t.path("fifo"))
+    for t.pool in (t.dir, "/dev/null", t.path("fifo")):
         t.on_pool("node", "--size", "4M").expect(2, b"", ("not a regular file", "name the pool"))
-        t.on_pool("get", "k").expect(2, b"", ("not a regular file",))
+        for command in (("get", "k"), ("stat",), ("check",)):
+            t.on_pool(*command).expect(2, b"", (t.pool,))
 
 
 @case
