@@ -1,7 +1,9 @@
 /* main.c: the forge command: finds the subcommand and runs it. */
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/opts.h"
@@ -92,11 +94,34 @@ static int help_on(const char *name)
 	return c->run(2, argv);
 }
 
+/*
+ * A pool's file was cut while it was mapped: what lies behind the new end cannot be read, and
+ * nobody below can tell in advance.
+ */
+static void on_bus_error(int number)
+{
+	static const char line[] =
+	    "forge: the pool was cut short while in use, or its memory failed: format it anew "
+	    "with 'forge node --force'\n";
+
+	if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
+		_exit(number);
+	_exit(TOOL_ERROR);
+}
+
+static void catch_bus_error(void)
+{
+	struct sigaction action = {.sa_handler = on_bus_error};
+
+	sigaction(SIGBUS, &action, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : NULL;
 	const struct command *c;
 
+	catch_bus_error();
 	if (log_init_from_env())
 		return TOOL_ERROR;
 	if (!name) {
