@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/sanitizer.h"
+#include "bench/json_text.h"
 #include "bench/report.h"
 #include "fabric/names.h"
 
@@ -29,7 +30,7 @@ static void put_count(struct out *o, json_t *object, const char *name, uint64_t 
 
 static void put_text(struct out *o, json_t *object, const char *name, const char *text)
 {
-	put(o, object, name, text ? json_stringn_nocheck(text, strlen(text)) : json_null());
+	put(o, object, name, text ? json_text(text) : json_null());
 }
 
 static json_t *host(struct out *o)
@@ -83,7 +84,7 @@ static json_t *option_value(const struct opt *row, const void *config)
 	}
 	const char *text = *(const char *const *)field;
 
-	return text ? json_stringn_nocheck(text, strlen(text)) : json_null();
+	return text ? json_text(text) : json_null();
 }
 
 static json_t *settings(struct out *o, const struct bench_report *r)
@@ -255,7 +256,7 @@ static json_t *whole(struct out *o, const struct bench_report *r)
 	put(o, j, "result", result(o, r));
 	put(o, j, "lru", lru(o, &r->lru));
 	for (unsigned i = 0; i < r->warning_count; i++)
-		if (json_array_append_new(warnings, json_string(r->warnings[i])))
+		if (json_array_append_new(warnings, json_text(r->warnings[i])))
 			o->failed = true;
 	put(o, j, "warnings", warnings);
 	return j;

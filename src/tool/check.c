@@ -17,6 +17,7 @@
 #include <jansson.h>
 
 #include "base/opts.h"
+#include "bench/json_text.h"
 #include "pool/registry.h"
 #include "node/node.h"
 #include "tool/look.h"
@@ -185,7 +186,7 @@ static void print_json(const struct config *config, const struct result *r)
 	for (unsigned i = 0; check_rule_name(i); i++)
 		json_object_set_new(rules, check_rule_name(i), number(r->report.found[i]));
 	json_object_set_new(root, "schema", json_string("forge-check-1"));
-	json_object_set_new(root, "pool", json_string(config->pool));
+	json_object_set_new(root, "pool", json_text(config->pool));
 	json_object_set_new(root, "live", json_boolean(r->options.live));
 	json_object_set_new(root, "crashed", json_boolean(r->options.crashed));
 	json_object_set_new(root, "clean", json_boolean(r->report.findings == 0));

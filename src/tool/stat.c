@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "base/opts.h"
+#include "bench/json_text.h"
 #include "base/text.h"
 #include "node/node.h"
 #include "tool/look.h"
@@ -281,7 +282,7 @@ static void print_json(const struct look_at *look, const struct config *config,
 
 	snprintf(id, sizeof(id), "%016" PRIx64, look->pool.pool_id);
 	json_object_set_new(root, "schema", json_string("forge-stat-1"));
-	json_object_set_new(root, "pool", json_string(config->pool));
+	json_object_set_new(root, "pool", json_text(config->pool));
 	json_object_set_new(root, "id", json_string(id));
 	json_object_set_new(root, "epoch", number(look->pool.epoch));
 	json_object_set_new(root, "is_served", json_boolean(look->is_served));

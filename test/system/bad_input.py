@@ -7,6 +7,7 @@ Each case makes one thing wrong with real files, pools and processes, and demand
 words that name the thing, the words that name the remedy, and that what was there still is.
 """
 import fcntl
+import json
 import os
 import signal
 import struct
@@ -114,6 +115,40 @@ def truncated_pool(t):
         put(t, data[:bytes_left])
         expect_refused(t, words, "--force")
     expect_force_mends(t)
+
+
+@case
+def pool_truncated_in_use(t):
+    t.pool = t.path("pool")
+    node = t.node("--size", "4M")
+    os.truncate(t.pool, 4096)
+    # To end, it counts who is attached; that line of the registry is gone.
+    assert node.end() == 2 and b"cut short while in use" in node.err, node.err
+    node = t.node("--size", "4M", "--force")
+    bench = subprocess.Popen([FORGE, "bench", "--pool", t.pool, "--seconds", "1h", "--keys",
+                              "1000", "--progress"], stderr=subprocess.PIPE,
+                             stdout=subprocess.PIPE, env=t.env)
+    t.processes.append(bench)
+    assert bench.stderr.read(1)
+    os.truncate(t.pool, 4096)
+    _, err = bench.communicate(timeout=60)
+    assert bench.returncode == 1 and b"cut short while in use" in err, (bench.returncode, err)
+    node.end(signal.SIGKILL)
+
+
+@case
+def name_that_is_no_text(t):
+    t.pool = os.fsencode(t.path("pool")) + b"\xff\xfe"
+    argv = [FORGE, "node", "--pool", t.pool, "--size", "4M", "--keep"]
+    node = subprocess.Popen(argv, stdout=subprocess.PIPE, env=t.env)
+    t.processes.append(node)
+    assert node.stdout.readline().startswith(b"ready ")
+    for command in (("stat", "--json"), ("check", "--json"),
+                    ("bench", "--ops", "1000", "--json", "-")):
+        done = subprocess.run([FORGE, command[0], "--pool", t.pool, *command[1:]],
+                              capture_output=True, env=t.env, check=False)
+        assert done.returncode == 0 and b"pool??" in done.stdout, done
+        json.loads(done.stdout)
 
 
 @case
