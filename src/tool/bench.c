@@ -40,16 +40,16 @@ static const struct opt options[] = {
 	    "Processes; each is a compute node."),
     OPT_U64(struct config, operations, "ops", 'n', "1000000", "N", 1, 0,
 	    "Measured operations of all workers together."),
-    OPT_DURATION(struct config, seconds, "seconds", 0, "0", "TIME", 0, 0,
+    OPT_DURATION(struct config, seconds, "seconds", 0, "0", "TIME", 0, LOAD_TIME_MAX_US,
 		 "Measure for so long, in place of --ops; a bare number is in microseconds."),
     OPT_DOUBLE(struct config, warmup, "warmup", 0, "20", "%", 0, 10000,
 	       "Operations before, not measured, as a share of --ops."),
-    OPT_DURATION(struct config, warmup_seconds, "warmup-seconds", 0, "0", "TIME", 0, 0,
-		 "Warm up for so long, in place of --warmup."),
+    OPT_DURATION(struct config, warmup_seconds, "warmup-seconds", 0, "0", "TIME", 0,
+		 LOAD_TIME_MAX_US, "Warm up for so long, in place of --warmup."),
     OPT_FLAG(struct config, preload, "preload", 0, "Store every key once before the warm-up."),
     OPT_CHOICE(struct config, on_miss, "on-miss", 0, "fill", "fill|ignore",
 	       "What follows a Get that misses; the Set that fills is no operation of its own."),
-    OPT_DURATION(struct config, miss_penalty, "miss-penalty", 0, "0", "TIME", 0, 0,
+    OPT_DURATION(struct config, miss_penalty, "miss-penalty", 0, "0", "TIME", 0, LOAD_TIME_MAX_US,
 		 "What a miss costs beside: the time of a backend, slept (below 100 us: spun)."),
     OPT_FLAG(struct config, verify, "verify", 0,
 	     "Check every byte of every value; a wrong one ends the run."),
@@ -121,14 +121,19 @@ static uint32_t chunks_for(const struct config *config, const struct workload_sp
 						 : (uint32_t)chunks;
 }
 
+static uint64_t warm_up_operations(const struct config *c)
+{
+	double operations = (double)c->operations * c->warmup / 100;
+
+	return operations < 0x1p63 ? (uint64_t)operations : UINT64_MAX;
+}
+
 static void fill_setup(const struct config *c, struct bench_setup *setup)
 {
 	*setup = (struct bench_setup){
 	    .processes = (uint32_t)c->processes,
 	    .threads = (uint32_t)c->threads,
-	    .warm_up = {.operations = c->warmup_seconds
-					  ? 0
-					  : (uint64_t)((double)c->operations * c->warmup / 100),
+	    .warm_up = {.operations = c->warmup_seconds ? 0 : warm_up_operations(c),
 			.ns = c->warmup_seconds * 1000},
 	    .measured = {.operations = c->seconds ? 0 : c->operations, .ns = c->seconds * 1000},
 	    .on_miss = c->on_miss == 0 ? BENCH_MISS_FILL : BENCH_MISS_IGNORE,

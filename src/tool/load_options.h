@@ -10,6 +10,9 @@
 #include "bench/report.h"
 #include "tool/command.h"
 
+/* No run or miss takes longer than a year; a nanosecond count of it fits 64 bits by far. */
+#define LOAD_TIME_MAX_US (UINT64_C(365) * 24 * 3600 * 1000000)
+
 /* The pool a run works on: the user's, or one made for it. */
 struct load_pool {
 	const char *name; /* as the user wrote it; NULL or "none": make one */

@@ -68,7 +68,7 @@ static const struct opt options[] = {
 	       "trace as well; as-recorded does nothing beside."),
     OPT_FLAG(struct config, gets_only, "gets-only", 0,
 	     "Take every request for a Get, whatever the trace calls it."),
-    OPT_DURATION(struct config, miss_penalty, "miss-penalty", 0, "0", "TIME", 0, 0,
+    OPT_DURATION(struct config, miss_penalty, "miss-penalty", 0, "0", "TIME", 0, LOAD_TIME_MAX_US,
 		 "What a miss costs beside: the time of a backend, slept (below 100 us: spun)."),
     OPT_FLAG(struct config, verify, "verify", 0,
 	     "Check every byte of every value; a wrong one ends the run."),
