@@ -338,7 +338,7 @@ static int columns_from_header(struct trace *t, struct load_error *error)
 		return load_error_set(error, FORGE_E_FORMAT,
 				      "%s: no column of the header in line %" PRIu64
 				      " is known to be the key; name the columns, as in "
-				      "--csv-columns time,-,key,size",
+				      "--columns time,-,key,size",
 				      t->path, c->line + 1);
 	return 0;
 }
@@ -499,7 +499,7 @@ static int next(struct trace *t, struct trace_record *record, struct load_error 
 		return load_error_set(error, FORGE_E_FORMAT,
 				      "%s: line %" PRIu64
 				      " has %u of the %u columns; mend it, or name "
-				      "the columns, as in --csv-columns time,key",
+				      "the columns, as in --columns time,key",
 				      t->path, c->line + 1, c->field_count, c->columns_needed);
 	if (column_of[COLUMN_TIME] >= 0 &&
 	    !time_parse(c->fields[column_of[COLUMN_TIME]], &record->time))
