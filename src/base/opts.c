@@ -178,7 +178,7 @@ static int store_integer(const struct source *s, const struct opt *o, const char
 	uint64_t v = 0;
 	int status = o->type == OPT_TYPE_BYTES	    ? parse_bytes(value, &v)
 		     : o->type == OPT_TYPE_DURATION ? parse_duration_us(value, &v)
-						    : parse_u64(value, &v);
+						    : parse_count(value, &v);
 
 	if (status == FORGE_E_NO_SPACE)
 		return fail(s->table, s->parsed, "%s=%s: does not fit 64 bits", s->label, value);

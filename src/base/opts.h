@@ -21,7 +21,7 @@
 
 enum opt_type {
 	OPT_TYPE_FLAG,	   /* bool; --name and --no-name */
-	OPT_TYPE_U64,	   /* uint64_t */
+	OPT_TYPE_U64,	   /* uint64_t; 4096, 0x1000, 1M */
 	OPT_TYPE_BYTES,	   /* uint64_t; 64K, 1.5GiB */
 	OPT_TYPE_DURATION, /* uint64_t microseconds; 100us, 5ms, 2s */
 	OPT_TYPE_DOUBLE,   /* double */

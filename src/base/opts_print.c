@@ -69,13 +69,16 @@ static const char *range_text(const struct opt *o, char *buf, size_t bytes)
 /* The sentence of a row with its choices, bounds and default. */
 static const char *whole_sentence(const struct opt *o, char *buf, size_t bytes)
 {
-	char range[128];
+	char range[128], flag[96];
 	const char *preset = o->preset;
 	int n;
 
 	range_text(o, range, sizeof(range));
-	if (o->type == OPT_TYPE_FLAG)
-		preset = NULL;
+	if (o->type == OPT_TYPE_FLAG && preset) {
+		/* Only a flag that is on has a default, and then how to turn it off matters. */
+		snprintf(flag, sizeof(flag), "yes; --no-%s", o->name);
+		preset = flag;
+	}
 	n = snprintf(buf, bytes, "%s", o->sentence);
 	assert(n > 0 && (size_t)n < bytes);
 	if (o->choices || range[0] || preset)

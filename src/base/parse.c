@@ -107,6 +107,14 @@ static int parse_scaled(const char *s, const struct suffix *table, unsigned n, u
 	return 0;
 }
 
+int parse_count(const char *s, uint64_t *out)
+{
+	static const struct suffix table[] = {{"k", 1000}, {"m", 1000000}, {"g", 1000000000}};
+	int status = parse_u64(s, out);
+
+	return status == FORGE_E_INVAL ? parse_scaled(s, table, ARRAY_COUNT(table), out) : status;
+}
+
 int parse_bytes(const char *s, uint64_t *out)
 {
 	static const struct suffix table[] = {
@@ -132,11 +140,14 @@ int parse_bytes(const char *s, uint64_t *out)
 int parse_duration_us(const char *s, uint64_t *out)
 {
 	static const struct suffix table[] = {
-	    {"", 1},	       {"us", 1},	    {"ms", 1000},
-	    {"s", 1000000},    {"m", 60 * 1000000}, {"min", 60 * 1000000},
-	    {"h", 3600000000},
+	    {"us", 1},		 {"ms", 1000},		{"s", 1000000},
+	    {"m", 60 * 1000000}, {"min", 60 * 1000000}, {"h", 3600000000},
 	};
 
+	if (strcmp(s, "0") == 0) {
+		*out = 0;
+		return 0;
+	}
 	return parse_scaled(s, table, ARRAY_COUNT(table), out);
 }
 

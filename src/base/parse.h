@@ -14,13 +14,20 @@
 /* Decimal, or hexadecimal after 0x. */
 int parse_u64(const char *s, uint64_t *out);
 
+/* As parse_u64(), or decimal with k, M or G behind it; powers of 1000, because things are counted.
+ */
+int parse_count(const char *s, uint64_t *out);
+
 /*
  * Decimal, possibly with a fraction, and a suffix: none or B, K, M, G, T, each also as Ki or KiB
  * and in lower case; powers of 1024.  A fraction of a byte is dropped.
  */
 int parse_bytes(const char *s, uint64_t *out);
 
-/* Decimal, possibly with a fraction, and a suffix: us (or none), ms, s, m (minutes), h. */
+/*
+ * Decimal, possibly with a fraction, and a suffix: us, ms, s, m (minutes), h.  Only 0 needs none:
+ * "10" is refused, because one reader takes it for seconds and the next for microseconds.
+ */
 int parse_duration_us(const char *s, uint64_t *out);
 
 /* A finite decimal number, with a sign and an exponent if need be. */

@@ -231,9 +231,9 @@ def mistakes_are_explained(t):
             (("--workload", "ycsb-a:keys=none"), ("keys",)),
             (("--policy", "frge"), ("frge", "forge")),
             (("--ops", "0"), ("ops",)),
-            (("--seconds", "18446744073709552"), ("--seconds", "between 0 and")),
-            (("--warmup-seconds", "18446744073709552"), ("between 0 and",)),
-            (("--miss-penalty", "18446744073709552"), ("between 0 and",)),
+            (("--seconds", "18446744073709552us"), ("--seconds", "between 0 and")),
+            (("--warmup-seconds", "18446744073709552us"), ("between 0 and",)),
+            (("--miss-penalty", "18446744073709552us"), ("between 0 and",)),
             (("--treads", "2"), ("--treads", "--threads")),
             (("--lru", "--on-miss", "ignore"), ("--on-miss",)),
             (("--json", "/nowhere/at/all"), ("/nowhere/at/all",))):

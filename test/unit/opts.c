@@ -21,7 +21,7 @@ struct config {
 	double theta;
 	const char *trace;
 	unsigned policy;
-	bool verify, quiet;
+	bool verify, quiet, lru;
 };
 
 static const struct opt rows[] = {
@@ -36,6 +36,11 @@ static const struct opt rows[] = {
 	       "Policy to use."),
     OPT_FLAG(struct config, verify, "verify", 'v', "Check every value."),
     OPT_FLAG(struct config, quiet, "quiet", 'q', "Print no progress."),
+    {.name = "lru",
+     .type = OPT_TYPE_FLAG,
+     .offset = OPT_FIELD(struct config, lru, bool),
+     .preset = "true",
+     .sentence = "Compare."},
 };
 
 static const struct opts_table table = {
@@ -236,6 +241,8 @@ static void help_names_every_option(void **state)
 	assert_non_null(strstr(help, "\n      --pool-bytes SIZE     Pool size. (at least 1.00 "
 				     "MiB; default 1G)\n"));
 	assert_non_null(strstr(help, "(one of forge|forge-paper|lru;\n"));
+	assert_non_null(strstr(help, "  -q, --quiet               Print no progress.\n"));
+	assert_non_null(strstr(help, "--lru                 Compare. (default yes; --no-lru)\n"));
 	for (unsigned i = 0; i < table.option_count; i++)
 		assert_non_null(strstr(help, table.options[i].name));
 	for (const char *line = help; *line; line = strchr(line, '\n') + 1)

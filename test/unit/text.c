@@ -122,6 +122,29 @@ static void integers_are_whole_strings(void **state)
 	assert_int_equal(v, 7);
 }
 
+static void counts_take_powers_of_1000(void **state)
+{
+	uint64_t v = 77;
+
+	assert_int_equal(parse_count("4096", &v), 0);
+	assert_int_equal(v, 4096);
+	assert_int_equal(parse_count("0x10", &v), 0);
+	assert_int_equal(v, 16);
+	assert_int_equal(parse_count("64k", &v), 0);
+	assert_int_equal(v, 64000);
+	assert_int_equal(parse_count("1.5M", &v), 0);
+	assert_int_equal(v, 1500000);
+	assert_int_equal(parse_count("18G", &v), 0);
+	assert_true(v == UINT64_C(18000000000));
+	assert_int_equal(parse_count("18446744074G", &v), FORGE_E_NO_SPACE);
+	assert_int_equal(parse_count("99999999999999999999", &v), FORGE_E_NO_SPACE);
+	assert_int_equal(parse_count("1e6", &v), FORGE_E_INVAL);
+	assert_int_equal(parse_count("1KiB", &v), FORGE_E_INVAL);
+	assert_int_equal(parse_count("k", &v), FORGE_E_INVAL);
+	assert_int_equal(parse_count("-1k", &v), FORGE_E_INVAL);
+	assert_true(v == UINT64_C(18000000000));
+}
+
 static void sizes_and_durations_take_suffixes(void **state)
 {
 	uint64_t v = 77;
@@ -142,8 +165,13 @@ static void sizes_and_durations_take_suffixes(void **state)
 	assert_int_equal(parse_bytes(".5K", &v), FORGE_E_INVAL);
 	assert_int_equal(parse_bytes("K", &v), FORGE_E_INVAL);
 	assert_int_equal(parse_bytes("1KK", &v), FORGE_E_INVAL);
-	assert_int_equal(parse_duration_us("100", &v), 0);
+	assert_int_equal(parse_duration_us("100us", &v), 0);
 	assert_int_equal(v, 100);
+	/* Without a unit nobody knows what is meant, except for nothing at all. */
+	assert_int_equal(parse_duration_us("100", &v), FORGE_E_INVAL);
+	assert_int_equal(v, 100);
+	assert_int_equal(parse_duration_us("0", &v), 0);
+	assert_int_equal(v, 0);
 	assert_int_equal(parse_duration_us("5ms", &v), 0);
 	assert_int_equal(v, 5000);
 	assert_int_equal(parse_duration_us("0.25s", &v), 0);
@@ -177,6 +205,7 @@ int main(void)
 	    cmocka_unit_test(a_table_that_cannot_be_written_says_so),
 	    cmocka_unit_test(sentences_wrap_at_spaces),
 	    cmocka_unit_test(integers_are_whole_strings),
+	    cmocka_unit_test(counts_take_powers_of_1000),
 	    cmocka_unit_test(sizes_and_durations_take_suffixes),
 	    cmocka_unit_test(decimals_are_finite),
 	};
