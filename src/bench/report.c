@@ -45,11 +45,18 @@ static void warn_hit_ratio(struct bench_report *r)
 void report_warn(struct bench_report *r)
 {
 	const struct bench_tally *n = &r->result->tally;
+	const struct plan *p = &r->result->plan;
+	uint64_t capacity = (uint64_t)p->chunk_count * p->group_objects;
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (n->distinct == 1)
 		warn(r, "all %llu operations went to one key", (unsigned long long)n->operations);
 	warn_hit_ratio(r);
+	if (r->wished_objects && capacity > r->wished_objects)
+		warn(r,
+		     "the pool holds %llu objects where %llu were wished for, because two groups "
+		     "are the least: a smaller --group-objects makes a smaller pool",
+		     (unsigned long long)capacity, (unsigned long long)r->wished_objects);
 	if (processors > 0 && r->result->workers > (unsigned long)processors)
 		warn(r,
 		     "client-bound: %u workers share %ld processors, so latencies include "
@@ -102,10 +109,10 @@ static void print_load(const struct bench_report *r, FILE *out)
 			r->footprint->bytes ? ", recorded footprint " : "",
 			r->footprint->bytes ? text_bytes(&bytes, r->footprint->bytes) : "");
 	fprintf(out,
-		"measured      %s operations by %u workers in %.2f s, after %.2f s of warm-up\n"
+		"measured      %s operations by %u worker%s in %.2f s, after %.2f s of warm-up\n"
 		"              %s distinct keys, values of %s",
-		text_grouped(&operations, n->operations), b->workers, b->seconds,
-		b->warm_up_seconds, text_grouped(&distinct, n->distinct),
+		text_grouped(&operations, n->operations), b->workers, b->workers == 1 ? "" : "s",
+		b->seconds, b->warm_up_seconds, text_grouped(&distinct, n->distinct),
 		text_bytes(&low, b->value_bytes_min));
 	if (b->value_bytes_max != b->value_bytes_min)
 		fprintf(out, " to %s", text_bytes(&high, b->value_bytes_max));

@@ -21,6 +21,7 @@ struct bench_report {
 	const struct opts_table *options;
 	const void *config;
 	const struct bench_result *result;
+	uint64_t wished_objects; /* how many the pool was to hold at most; 0: nobody said */
 	struct bench_reference lru;
 	/* Of a trace; footprint NULL for a workload. */
 	const struct trace_footprint *footprint;
@@ -35,6 +36,7 @@ struct bench_report {
  *   hit ratio     bench: below 0.1 % or above 99.9 % of at least 1,000 Gets;
  *                 replay: exactly 0 or exactly 1
  *   no Gets       so there is no hit ratio
+ *   larger pool   than was wished for, because no smaller one exists
  *   client-bound  more workers than processors: latencies include waiting for one
  *   refusals      Sets that were given up or refused
  */

@@ -18,8 +18,7 @@ static void hold_signals(sigset_t *before)
 	sigprocmask(SIG_BLOCK, &end, before);
 }
 
-/* The pool must be there and be served: without a node nobody vouches for it. */
-static int check_served(const struct command *c, const char *pool_name)
+int tool_check_served(const struct command *c, const char *pool_name)
 {
 	char text[512];
 	int served = node_is_serving(pool_name, text, sizeof(text));
@@ -41,7 +40,7 @@ int tool_attach(const struct command *c, const char *pool_name, struct attached 
 {
 	struct timespec now;
 	char text[512];
-	int status = check_served(c, pool_name);
+	int status = tool_check_served(c, pool_name);
 
 	if (status)
 		return status;

@@ -20,6 +20,12 @@ struct attached {
 };
 
 /*
+ * Is there such a pool, and does a node serve it?  Without a node nobody vouches for it.
+ * 0, or the exit status to end with, the error printed.
+ */
+int tool_check_served(const struct command *c, const char *pool_name);
+
+/*
  * Attach to a pool that a node serves; prints the error and the remedy for c if that fails.
  * 0, or the exit status to end with.
  */

@@ -1,4 +1,5 @@
 /* bench.c: `forge bench`: a synthetic load on a pool. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,7 @@ static const struct opt options[] = {
     OPT_U64(struct config, operations, "ops", 'n', "1000000", "N", 1, 0,
 	    "Measured operations of all workers together."),
     OPT_DURATION(struct config, seconds, "seconds", 0, "0", "TIME", 0, LOAD_TIME_MAX_US,
-		 "Measure for so long, in place of --ops; a bare number is in microseconds."),
+		 "Measure for so long, in place of --ops."),
     OPT_DOUBLE(struct config, warmup, "warmup", 0, "20", "%", 0, 10000,
 	       "Operations before, not measured, as a share of --ops."),
     OPT_DURATION(struct config, warmup_seconds, "warmup-seconds", 0, "0", "TIME", 0,
@@ -111,10 +112,14 @@ static int parse_workload(const struct config *config, struct workload_spec *spe
 	return 0;
 }
 
+static double objects_for(const struct config *config, const struct workload_spec *spec)
+{
+	return (double)spec->key_count * config->cache_percent / 100;
+}
+
 static uint32_t chunks_for(const struct config *config, const struct workload_spec *spec)
 {
-	double objects = (double)spec->key_count * config->cache_percent / 100;
-	double chunks = objects / (double)config->group_objects;
+	double chunks = objects_for(config, spec) / (double)config->group_objects;
 
 	return chunks < 2			 ? 2
 	       : chunks > LAYOUT_CHUNK_COUNT_MAX ? LAYOUT_CHUNK_COUNT_MAX
@@ -227,6 +232,8 @@ static int run(int argc, char **argv)
 	    .config = &config,
 	};
 
+	if (!load_pool_is_named(&pool) && !config.size)
+		report.wished_objects = (uint64_t)ceil(objects_for(&config, &spec));
 	status = load_pool_open(&command_bench, &pool, &setup);
 	if (!status)
 		status = run_load(&config, &spec, &setup, &report);

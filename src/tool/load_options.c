@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "policy/policy.h"
+#include "tool/attach.h"
 
 const struct policy *load_policy(const struct command *c, const char *name)
 {
@@ -24,6 +25,11 @@ const struct policy *load_policy(const struct command *c, const char *name)
 	return NULL;
 }
 
+bool load_pool_is_named(const struct load_pool *p)
+{
+	return p->name && strcmp(p->name, "none") != 0;
+}
+
 int load_pool_open(const struct command *c, struct load_pool *p, struct bench_setup *setup)
 {
 	char text[512];
@@ -31,15 +37,15 @@ int load_pool_open(const struct command *c, struct load_pool *p, struct bench_se
 	p->own.named = false;
 	setup->policy = p->policy;
 	setup->pool = p->name;
-	if (p->name && strcmp(p->name, "none") != 0)
-		return 0;
+	if (load_pool_is_named(p))
+		return tool_check_served(c, p->name);
 	const struct policy *policy = load_policy(c, p->policy ? p->policy : "forge");
 
 	if (!policy)
 		return TOOL_ERROR;
 	p->wish.policy = policy->name;
 	p->wish.slot_words = policy->slot_words;
-	/* Nobody else will join, and what a node may hold or count is shared among all permitted. */
+	/* Nobody else will join, and what a node may hold or count is shared by all permitted. */
 	p->wish.cn_max = setup->processes > 1 ? setup->processes : 2;
 	if (own_pool_create(&p->own, &p->wish, text, sizeof(text)))
 		return tool_fail(c, "%s", text);

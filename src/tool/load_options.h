@@ -21,9 +21,13 @@ struct load_pool {
 	struct own_pool own;
 };
 
+/* Did the user name a pool?  If not, one is made. */
+bool load_pool_is_named(const struct load_pool *);
+
 /*
- * Make the pool if there is none and fill in the setup's pool and policy.  0, or the exit status
- * to end with.  Give it to load_pool_close() either way.
+ * Make the pool if none is named, or see that a node serves the one that is, and fill in the
+ * setup's pool and policy.  0, or the exit status to end with.  Give it to load_pool_close() either
+ * way.
  */
 int load_pool_open(const struct command *, struct load_pool *, struct bench_setup *);
 void load_pool_close(struct load_pool *);

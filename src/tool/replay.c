@@ -1,9 +1,11 @@
 /* replay.c: `forge replay`: a recorded trace on a pool. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "policy/policy.h"
 #include "tool/load_options.h"
@@ -136,6 +138,8 @@ static int load_trace(const struct config *config, const char *path, struct trac
 	    .requests_max = config->requests,
 	};
 
+	if (access(path, R_OK))
+		return tool_fail(&command_replay, "%s: %s", path, strerror(errno));
 	if (!config->sizes && trace_sizes_beside(path, beside, sizeof(beside)))
 		how.sizes_path = beside;
 	if (config->delimiter[0] == '\0' || config->delimiter[1] != '\0')
@@ -153,6 +157,13 @@ static int load_trace(const struct config *config, const char *path, struct trac
 	return 0;
 }
 
+/* By bytes it is the same number: a share of the bytes is that share of objects of mean size. */
+static double wished_objects(const struct config *c, const struct trace_footprint *f)
+{
+	return c->cache_objects ? (double)c->cache_objects
+				: (double)f->distinct * c->cache_percent / 100;
+}
+
 /*
  * The pool's geometry.  Capacity counts every chunk: chunk_count x group_objects objects of the
  * expected size fit exactly.  By bytes the expected size is the mean over ids.
@@ -162,13 +173,7 @@ static void fill_wish(const struct config *c, const struct trace_footprint *f,
 {
 	double mean =
 	    c->own_sizes ? (double)f->bytes / (double)f->distinct : (double)c->value_bytes;
-	double objects = (double)f->distinct * c->cache_percent / 100;
-
-	if (c->by == 1)
-		objects = mean * (double)f->distinct * c->cache_percent / 100 / mean;
-	if (c->cache_objects)
-		objects = (double)c->cache_objects;
-	double chunks = floor(objects / (double)c->group_objects);
+	double chunks = floor(wished_objects(c, f) / (double)c->group_objects);
 
 	*wish = (struct plan_wish){
 	    .pool_bytes = c->size,
@@ -262,6 +267,8 @@ static int replay_trace(const struct config *config, const char *path,
 		replay.value_bytes_max = (uint32_t)config->value_bytes;
 	fill_setup(config, &setup);
 	fill_wish(config, &trace->footprint, &pool.wish);
+	if (!load_pool_is_named(&pool) && !config->size)
+		report.wished_objects = (uint64_t)ceil(wished_objects(config, &trace->footprint));
 	int status = load_pool_open(&command_replay, &pool, &setup);
 
 	if (!status)

@@ -238,7 +238,25 @@ def mistakes_are_explained(t):
             (("--lru", "--on-miss", "ignore"), ("--on-miss",)),
             (("--json", "/nowhere/at/all"), ("/nowhere/at/all",))):
         t.forge("bench", "--keys", "500", *arguments).expect(2, None, words)
-    t.forge("bench", "--pool", "shm:/forge-is-not-there").expect(1, None, "forge-is-not-there")
+    t.forge("bench", "--keys", "500", "--seconds", "10").expect(2, None, ("--seconds=10", "2s"))
+    t.forge("bench", "--pool", "shm:/forge-is-not-there").expect(2, None, "forge-is-not-there")
+
+
+@case
+def a_pool_without_a_node_is_not_used(t):
+    node = t.node("--size", "1M", "--keep")
+    t.on_pool("bench", "--keys", "500", "--ops", "1k").expect(0)
+    node.end()
+    t.on_pool("bench", "--keys", "500", "--ops", "1k").expect(2, None, "no memory node")
+
+
+@case
+def a_pool_larger_than_wished_for_is_warned_about(t):
+    report = report_of(bench(t, "--keys", "500", "--ops", "1k"))
+    assert report["pool"]["capacity_objects"] == 128
+    assert any("where 50 were" in w for w in report["warnings"]), report["warnings"]
+    report = report_of(bench(t, "--keys", "1280", "--ops", "1k"))
+    assert not any("wished" in w for w in report["warnings"]), report["warnings"]
 
 
 # ---- replay ------------------------------------------------------------------------------------
@@ -290,6 +308,9 @@ def replay_share_of_the_footprint(t):
     assert report["pool"]["capacity_objects"] == 3200
     assert any("miss ratio is exactly 1" in w for w in report["warnings"]), report["warnings"]
     assert report["result"]["hits"] == report["lru"]["hits"] == 0
+    assert not any("wished" in w for w in report["warnings"]), report["warnings"]
+    report = report_of(replay(t, "--cache-objects", "100", t.path("t.u32")))
+    assert any("128 objects where 100" in w for w in report["warnings"]), report["warnings"]
 
 
 @case
@@ -374,6 +395,11 @@ def bad_traces_are_named(t):
     t.forge("replay", "--columns", "time,key,size", t.path("bad.csv")).expect(
         2, None, ("bad.csv", "3"))
     t.forge("replay", t.path("absent.u32")).expect(2, None, "absent.u32")
+    t.forge("replay", t.path("absent")).expect(2, None, ("absent", "No such file"))
+    with open(t.path("short.csv"), "w", encoding="ascii") as f:
+        f.write("1\n")
+    result = t.forge("replay", "--columns", "time,key", t.path("short.csv"))
+    result.expect(2, None, ("short.csv", " --columns"))
     with open(t.path("empty.u32"), "wb"):
         pass
     t.forge("replay", t.path("empty.u32")).expect(2, None, "empty.u32")
