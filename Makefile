@@ -69,6 +69,6 @@ clean: ## remove every build directory
 	@rm -rf build build-werror build-asan build-tsan
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 comma := ,
