@@ -3,8 +3,10 @@
 
 #include <assert.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/prng.h"
 
@@ -17,6 +19,7 @@ struct jitter {
 	struct fab_base base;
 	struct fab *below;
 	struct prng prng;
+	_Atomic uint64_t *doom;
 };
 
 static void maybe_pause(struct jitter *j)
@@ -30,12 +33,25 @@ static void maybe_pause(struct jitter *j)
 	}
 }
 
+static void maybe_die(struct jitter *j)
+{
+	uint64_t left = j->doom ? atomic_load(j->doom) : 0;
+
+	if (left == 0)
+		return;
+	atomic_store(j->doom, left - 1);
+	if (left == 1)
+		kill(getpid(), SIGKILL);
+}
+
 static void jitter_post(struct fab *f, struct fab_op *ops, unsigned n)
 {
 	struct jitter *j = (struct jitter *)f;
 
 	for (unsigned i = 0; i < n; i++) {
 		maybe_pause(j);
+		if (ops[i].code != FAB_READ)
+			maybe_die(j);
 		fab_post(j->below, &ops[i], 1);
 		if ((ops[i].flags & FAB_DETACHED) || ops[i].status == 0)
 			continue;
@@ -75,7 +91,7 @@ static const struct fab_provider jitter_provider = {
     .poll = jitter_poll,
 };
 
-struct fab *jitter_open(struct fab *below, uint64_t seed)
+struct fab *jitter_open(struct fab *below, uint64_t seed, _Atomic uint64_t *doom)
 {
 	struct jitter *j = calloc(1, sizeof(*j));
 
@@ -84,6 +100,7 @@ struct fab *jitter_open(struct fab *below, uint64_t seed)
 		return NULL;
 	j->base = (struct fab_base){&jitter_provider, *fab_caps(below)};
 	j->below = below;
+	j->doom = doom;
 	prng_seed(&j->prng, seed);
 	return (struct fab *)j;
 }

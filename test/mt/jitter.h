@@ -9,9 +9,16 @@
 #ifndef FORGE_TEST_MT_JITTER_H
 #define FORGE_TEST_MT_JITTER_H
 
+#include <stdatomic.h>
+#include <stdint.h>
+
 #include "fabric/fabric.h"
 
-/* NULL when out of memory.  Close with fab_close(); the connection below stays open. */
-struct fab *jitter_open(struct fab *below, uint64_t seed);
+/*
+ * doom, which may be NULL, counts verbs that change memory down to 0 unless it is 0; before the
+ * last of them the process kills itself, as if by kill -9 at exactly that moment.
+ * NULL when out of memory.  Close with fab_close(); the connection below stays open.
+ */
+struct fab *jitter_open(struct fab *below, uint64_t seed, _Atomic uint64_t *doom);
 
 #endif

@@ -38,6 +38,9 @@ struct ledger_key {
 /* One worker's corner of the ledger; others only read it. */
 struct ledger_worker {
 	_Atomic uint64_t done; /* operations; what the watchdog watches */
+	_Atomic uint64_t hits;
+	_Atomic uint64_t doom; /* verbs until it kills its process; 0: never */
+	_Atomic uint32_t held; /* the last call to hold it has followed */
 	_Atomic uint32_t key, doing;
 	_Atomic uint32_t finished;
 	struct stress_totals totals; /* written once, at the end */
@@ -46,7 +49,10 @@ struct ledger_worker {
 struct stress {
 	struct stress_wish wish;
 	char pool_name[MADE_POOL_NAME_BYTES];
-	_Atomic uint32_t ready;	 /* workers with a session; all start together */
+	_Atomic uint32_t ready; /* workers with a session; all start together */
+	_Atomic uint32_t stop;
+	_Atomic uint32_t hold;	 /* which call to hold, or 0 */
+	uint32_t holds;		 /* how many there were; the driver's */
 	_Atomic uint32_t failed; /* 1: somebody is writing failure[], 2: it is there */
 	char failure[1024];
 	struct ledger_worker workers[STRESS_WORKERS_MAX];
@@ -275,7 +281,7 @@ static int worker_open_session(struct stress_worker *w)
 	if (!status && w->s->wish.jitter) {
 		struct worker *below = session_worker(w->session);
 
-		w->jitter = jitter_open(below->fab, prng_u64(&w->prng));
+		w->jitter = jitter_open(below->fab, prng_u64(&w->prng), &w->mine->doom);
 		if (w->jitter)
 			below->fab = w->jitter;
 	}
@@ -292,25 +298,46 @@ static void worker_close_session(struct stress_worker *w)
 	w->jitter = NULL;
 }
 
+/* Between two operations nothing is half done. */
+static void wait_while_held(struct stress_worker *w)
+{
+	const struct timespec pause = {.tv_nsec = 100000};
+	uint32_t hold;
+
+	while ((hold = atomic_load(&w->s->hold)) != 0 && !atomic_load(&w->s->failed)) {
+		atomic_store(&w->mine->held, hold);
+		nanosleep(&pause, NULL);
+	}
+}
+
+static int goes_on(struct stress_worker *w, uint64_t i)
+{
+	wait_while_held(w);
+	return i < w->s->wish.ops && !atomic_load_explicit(&w->s->stop, memory_order_relaxed) &&
+	       !atomic_load_explicit(&w->s->failed, memory_order_relaxed);
+}
+
 static void *worker_main(void *argument)
 {
 	struct stress_worker *w = argument;
 	const struct stress_wish *wish = &w->s->wish;
+	/* What the node did before it was killed and started again stays counted. */
+	uint64_t done = atomic_load(&w->mine->done), hits = atomic_load(&w->mine->hits);
 
 	if (worker_open_session(w))
 		return NULL;
 	atomic_fetch_add(&w->s->ready, 1);
 	while (atomic_load(&w->s->ready) < w->of && !atomic_load(&w->s->failed))
 		sched_yield();
-	for (uint64_t i = 0;
-	     i < wish->ops && !atomic_load_explicit(&w->s->failed, memory_order_relaxed); i++) {
+	for (uint64_t i = 0; goes_on(w, i); i++) {
 		if (wish->reopen_ops && i % wish->reopen_ops == wish->reopen_ops - 1) {
 			worker_close_session(w);
 			if (worker_open_session(w))
 				return NULL;
 		}
 		one_op(w);
-		atomic_store_explicit(&w->mine->done, i + 1, memory_order_relaxed);
+		atomic_store_explicit(&w->mine->done, done + i + 1, memory_order_relaxed);
+		atomic_store_explicit(&w->mine->hits, hits + w->totals.hits, memory_order_relaxed);
 	}
 	worker_close_session(w);
 	w->mine->totals = w->totals;
@@ -386,10 +413,10 @@ static uint64_t ops_done(const struct stress *s, uint32_t *unfinished)
 	return done;
 }
 
-static void dump_stall(struct stress *s)
+void stress_give_up(struct stress *s, const char *why)
 {
 	char text[sizeof(s->failure)];
-	int at = snprintf(text, sizeof(text), "no operation ended for %u s;", STRESS_STALL_S);
+	int at = snprintf(text, sizeof(text), "%s;", why);
 
 	for (uint32_t i = 0; i < s->wish.nodes * s->wish.threads; i++) {
 		struct ledger_worker *w = &s->workers[i];
@@ -420,7 +447,7 @@ static int watch(struct stress *s, const pid_t *children)
 		still = now == done ? still + 1 : 0;
 		done = now;
 		if (still > STRESS_STALL_S * 50) {
-			dump_stall(s);
+			stress_give_up(s, "no operation ended for a minute");
 			return -1;
 		}
 		for (uint32_t i = 0; children && i < s->wish.nodes; i++) {
@@ -469,20 +496,28 @@ int stress_run_threads(struct stress *s)
 	return atomic_load(&s->failed) ? -1 : 0;
 }
 
+pid_t stress_start_node(struct stress *s, uint32_t node)
+{
+	for (uint32_t i = 0; i < s->wish.threads; i++)
+		atomic_store(&s->workers[node * s->wish.threads + i].finished, 0);
+	fflush(NULL);
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		stress_node(s, node);
+		fflush(NULL);
+		_exit(0);
+	}
+	return pid;
+}
+
 int stress_run_processes(struct stress *s)
 {
 	pid_t children[STRESS_WORKERS_MAX];
 
-	fflush(NULL);
-	for (uint32_t node = 0; node < s->wish.nodes; node++) {
-		children[node] = fork();
-		assert_true(children[node] >= 0);
-		if (children[node] == 0) {
-			stress_node(s, node);
-			fflush(NULL);
-			_exit(0);
-		}
-	}
+	for (uint32_t node = 0; node < s->wish.nodes; node++)
+		children[node] = stress_start_node(s, node);
 	int hung = watch(s, children);
 
 	for (uint32_t node = 0; node < s->wish.nodes; node++) {
@@ -495,6 +530,52 @@ int stress_run_processes(struct stress *s)
 			give_failure(s, "node %u ended with wait status %x", node, status);
 	}
 	return atomic_load(&s->failed) ? -1 : 0;
+}
+
+/* ---- driving ------------------------------------------------------------------------------ */
+
+void stress_stop(struct stress *s)
+{
+	atomic_store(&s->stop, 1);
+}
+
+void stress_hold(struct stress *s, int hold)
+{
+	atomic_store(&s->hold, hold ? ++s->holds : 0);
+}
+
+int stress_is_held(const struct stress *s, uint32_t node)
+{
+	uint32_t hold = atomic_load(&s->hold);
+
+	for (uint32_t i = 0; i < s->wish.threads; i++)
+		if (atomic_load(&s->workers[node * s->wish.threads + i].held) != hold)
+			return 0;
+	return 1;
+}
+
+uint64_t stress_node_ops(const struct stress *s, uint32_t node)
+{
+	uint64_t ops = 0;
+
+	for (uint32_t i = 0; i < s->wish.threads; i++)
+		ops += atomic_load(&s->workers[node * s->wish.threads + i].done);
+	return ops;
+}
+
+uint64_t stress_node_hits(const struct stress *s, uint32_t node)
+{
+	uint64_t hits = 0;
+
+	for (uint32_t i = 0; i < s->wish.threads; i++)
+		hits += atomic_load(&s->workers[node * s->wish.threads + i].hits);
+	return hits;
+}
+
+void stress_doom(struct stress *s, uint32_t node, uint64_t n)
+{
+	assert_true(s->wish.jitter);
+	atomic_store(&s->workers[node * s->wish.threads].doom, n);
 }
 
 /* ---- begin and end ------------------------------------------------------------------------ */

@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "client/client.h"
 
@@ -31,7 +32,7 @@ struct stress_wish {
 	double slots_per_object; /* 0: the plan's default */
 	uint32_t nodes;		 /* compute nodes */
 	uint32_t threads;	 /* of each of them */
-	uint64_t ops;		 /* of each thread */
+	uint64_t ops;		 /* of each thread; UINT64_MAX: until stress_stop() */
 	uint32_t keys;
 	uint32_t value_bytes_max;
 	uint32_t set_percent, delete_percent;
@@ -65,6 +66,35 @@ int stress_run_threads(struct stress *);
 
 /* Every node a process of its own, watched. */
 int stress_run_processes(struct stress *);
+
+/*
+ * For drivers that do things to single nodes (test/system/herd.h).  Start a node as a process of
+ * its own, or start it again after its death: it goes on with the versions of its keys.
+ */
+pid_t stress_start_node(struct stress *, uint32_t node);
+
+/* Every worker ends after its operation, and every node closes. */
+void stress_stop(struct stress *);
+
+/*
+ * Ask every worker to wait between two operations (1) or to go on (0); are all workers of the
+ * node waiting by now?
+ */
+void stress_hold(struct stress *, int hold);
+int stress_is_held(const struct stress *, uint32_t node);
+
+/* Operations and verified hits of a node over all its lives. */
+uint64_t stress_node_ops(const struct stress *, uint32_t node);
+uint64_t stress_node_hits(const struct stress *, uint32_t node);
+
+/*
+ * The first worker of the node kills its process before the n-th verb from now that changes
+ * memory.  The wish has jitter.
+ */
+void stress_doom(struct stress *, uint32_t node, uint64_t n);
+
+/* What every worker is doing, for a driver that gives up, as the failure. */
+void stress_give_up(struct stress *, const char *why);
 
 /* The first failure, or "". */
 const char *stress_failure(const struct stress *);

@@ -1,0 +1,336 @@
+/* herd.c: see herd.h. */
+#include "herd.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "check/check.h"
+
+uint64_t herd_now_ns(void)
+{
+	return clock_now_ns(clock_monotonic());
+}
+
+void herd_sleep_us(uint64_t us)
+{
+	struct timespec t = {.tv_sec = (time_t)(us / 1000000),
+			     .tv_nsec = (long)(us % 1000000 * 1000)};
+
+	nanosleep(&t, NULL);
+}
+
+PRINTF_LIKE(2, 3) static int give_up(struct herd *h, const char *format, ...)
+{
+	char text[512];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	stress_give_up(h->s, text);
+	fprintf(stderr, "%s\n", stress_failure(h->s));
+	return -1;
+}
+
+int herd_begin(struct herd *h, const struct stress_wish *wish)
+{
+	char error[256] = "";
+
+	*h = (struct herd){.nodes = wish->nodes};
+	assert_true(wish->nodes <= HERD_NODES_MAX);
+	h->s = stress_begin(wish);
+	int status = shm_map_open(stress_pool_name(h->s), 0, error, sizeof(error), &h->map);
+
+	if (!status)
+		status = shm_open_connection(h->map, &h->fab);
+	if (!status) {
+		worker_init(&h->worker, h->fab, clock_monotonic(), 1);
+		status = pool_open(&h->worker, &h->pool, error, sizeof(error));
+	}
+	if (status)
+		return give_up(h, "the driver: %s %s", status_name(status), error);
+	for (uint32_t node = 0; node < h->nodes; node++)
+		herd_start(h, node);
+	return 0;
+}
+
+void herd_start(struct herd *h, uint32_t node)
+{
+	h->pids[node] = stress_start_node(h->s, node);
+}
+
+/* ---- watching ----------------------------------------------------------------------------- */
+
+/* Has a node that should run ended, or a worker found something wrong? */
+static int someone_failed(struct herd *h)
+{
+	if (stress_failure(h->s)[0]) {
+		fprintf(stderr, "%s\n", stress_failure(h->s));
+		return -1;
+	}
+	for (uint32_t node = 0; node < h->nodes; node++) {
+		siginfo_t info = {0};
+
+		if (h->pids[node] &&
+		    !waitid(P_PID, (id_t)h->pids[node], &info, WEXITED | WNOHANG | WNOWAIT) &&
+		    info.si_pid)
+			return give_up(h, "node %u ended by itself: code %d, status %d", node,
+				       info.si_code, info.si_status);
+	}
+	return 0;
+}
+
+static int is_late(uint64_t start_ns)
+{
+	return herd_now_ns() - start_ns > HERD_STALL_S * UINT64_C(1000000000);
+}
+
+int herd_progress(struct herd *h, uint64_t ops)
+{
+	uint64_t start_ns = herd_now_ns(), from[HERD_NODES_MAX];
+
+	for (uint32_t node = 0; node < h->nodes; node++)
+		from[node] = stress_node_ops(h->s, node);
+	for (uint32_t node = 0; node < h->nodes; node++)
+		while (h->pids[node] && stress_node_ops(h->s, node) - from[node] < ops) {
+			if (someone_failed(h))
+				return -1;
+			if (is_late(start_ns))
+				return give_up(h, "node %u makes no progress", node);
+			herd_sleep_us(200);
+		}
+	return someone_failed(h);
+}
+
+static void read_lines(struct herd *h)
+{
+	assert_int_equal(registry_read(&h->pool, &h->worker, FAB_CONTROL, h->lines), 0);
+}
+
+struct herd_line herd_line_of(struct herd *h, pid_t pid)
+{
+	read_lines(h);
+	for (uint32_t cn = 0; cn < h->pool.plan.cn_max; cn++)
+		if (registry_state(h->lines[cn].id) != REGISTRY_FREE &&
+		    registry_pid(h->lines[cn].id) == (uint32_t)pid)
+			return (struct herd_line){1, cn, h->lines[cn].id};
+	return (struct herd_line){0};
+}
+
+int herd_line_stands(struct herd *h, const struct herd_line *line)
+{
+	read_lines(h);
+	return h->lines[line->cn].id == line->id;
+}
+
+int herd_reap(struct herd *h, uint32_t node)
+{
+	uint64_t start_ns = herd_now_ns();
+	pid_t pid = h->pids[node], ended;
+	int status = 0;
+
+	h->pids[node] = 0;
+	while ((ended = waitpid(pid, &status, WNOHANG)) == 0) {
+		if (is_late(start_ns)) {
+			kill(pid, SIGKILL);
+			waitpid(pid, &status, 0);
+			return give_up(h, "node %u did not die", node);
+		}
+		herd_sleep_us(50);
+	}
+	if (ended != pid || !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+		return give_up(h, "node %u ended with wait status %x", node, (unsigned)status);
+	return 0;
+}
+
+static int carries(uint64_t word, uint32_t cn)
+{
+	uint32_t state = chunk_state(word);
+
+	return (state == CHUNK_RESERVED || state == CHUNK_OPEN || state == CHUNK_EVICTING) &&
+	       chunk_owner(word) == cn;
+}
+
+int herd_recovered(struct herd *h, const struct herd_line *line, uint64_t since_ns, int alone,
+		   double *ms)
+{
+	const struct plan *p = &h->pool.plan;
+
+	while (herd_line_stands(h, line)) {
+		if (someone_failed(h))
+			return -1;
+		if (is_late(since_ns))
+			return give_up(h, "nobody recovers CN %u", line->cn);
+		herd_sleep_us(50);
+	}
+	*ms = 1e-6 * (double)(herd_now_ns() - since_ns);
+	for (uint32_t chunk = 0; alone && chunk < p->chunk_count; chunk++) {
+		uint64_t word;
+		struct fab_op op =
+		    fab_read(FAB_CONTROL, plan_chunk_word_address(p, chunk), &word, 8);
+
+		assert_int_equal(flow_run(&h->worker, &op, 1), 0);
+		if (carries(word, line->cn))
+			return give_up(h, "CN %u was recovered, but chunk %u is %016" PRIx64,
+				       line->cn, chunk, word);
+	}
+	return 0;
+}
+
+/* ---- conservation ------------------------------------------------------------------------- */
+
+static void found(void *context, const struct check_finding *f)
+{
+	struct herd *h = context;
+
+	if (!stress_failure(h->s)[0])
+		give_up(h, "%s at %" PRIx64 ": %s", check_rule_name(f->rule), f->address, f->text);
+}
+
+static int check_at_rest(struct herd *h)
+{
+	const struct check_options options = {0};
+	struct check_report r;
+	int status = check_pool(&h->worker, &h->pool, &options, &r, found, h);
+	uint64_t chunks = r.chunks_free + r.chunks_reserved + r.chunks_open + r.chunks_queued;
+	uint64_t running = 0;
+
+	if (status)
+		return give_up(h, "the checker: %s", status_name(status));
+	if (r.findings)
+		return -1;
+	for (uint32_t node = 0; node < h->nodes; node++)
+		running += h->pids[node] != 0;
+	if (chunks != h->pool.plan.chunk_count)
+		return give_up(h, "%u chunks, but %" PRIu64 " are in their places",
+			       h->pool.plan.chunk_count, chunks);
+	if (r.cns_dead || r.cns_live != running)
+		return give_up(h,
+			       "%" PRIu64 " nodes run, the registry knows %" PRIu64
+			       " live and %" PRIu64 " dead",
+			       running, r.cns_live, r.cns_dead);
+	return 0;
+}
+
+int herd_conserved(struct herd *h)
+{
+	uint64_t start_ns = herd_now_ns();
+	int result = 0;
+
+	stress_hold(h->s, 1);
+	for (uint32_t node = 0; node < h->nodes && !result; node++)
+		while (h->pids[node] && !stress_is_held(h->s, node) && !result) {
+			result = someone_failed(h);
+			if (is_late(start_ns))
+				result = give_up(h, "node %u does not end its operation", node);
+			herd_sleep_us(100);
+		}
+	if (!result)
+		result = check_at_rest(h);
+	stress_hold(h->s, 0);
+	return result;
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+static int is_running(pid_t pid)
+{
+	siginfo_t info = {0};
+
+	return !waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid;
+}
+
+int herd_finish(struct herd *h)
+{
+	uint64_t start_ns = herd_now_ns();
+	int result = someone_failed(h);
+
+	stress_stop(h->s);
+	for (uint32_t node = 0; node < h->nodes; node++) {
+		int status = 0;
+
+		if (!h->pids[node])
+			continue;
+		/* After a failure nobody can be trusted to end. */
+		while (!result && is_running(h->pids[node])) {
+			if (is_late(start_ns))
+				result = give_up(h, "node %u does not end", node);
+			herd_sleep_us(1000);
+		}
+		if (result)
+			kill(h->pids[node], SIGKILL);
+		waitpid(h->pids[node], &status, 0);
+		h->pids[node] = 0;
+		if (!result && status)
+			result =
+			    give_up(h, "node %u ended with wait status %x", node, (unsigned)status);
+	}
+	fab_close(h->fab);
+	shm_map_close(h->map);
+	if (!result && stress_check_pool(h->s)) {
+		fprintf(stderr, "%s\n", stress_failure(h->s));
+		result = -1;
+	}
+	return result;
+}
+
+void herd_forget(struct herd *h)
+{
+	stress_end(h->s);
+}
+
+int herd_end(struct herd *h)
+{
+	int result = herd_finish(h);
+
+	herd_forget(h);
+	return result;
+}
+
+uint64_t herd_ops(const struct herd *h)
+{
+	uint64_t ops = 0;
+
+	for (uint32_t node = 0; node < h->nodes; node++)
+		ops += stress_node_ops(h->s, node);
+	return ops;
+}
+
+uint64_t herd_hits(const struct herd *h)
+{
+	uint64_t hits = 0;
+
+	for (uint32_t node = 0; node < h->nodes; node++)
+		hits += stress_node_hits(h->s, node);
+	return hits;
+}
+
+void herd_times_add(struct herd_times *t, double ms)
+{
+	if (t->count < HERD_TIMES_MAX)
+		t->ms[t->count++] = ms;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double herd_times_at(struct herd_times *t, unsigned percent)
+{
+	if (!t->count)
+		return 0;
+	qsort(t->ms, t->count, sizeof(t->ms[0]), compare);
+	return t->ms[(uint64_t)(t->count - 1) * percent / 100];
+}
