@@ -191,15 +191,23 @@ static int is_orphan(const struct plan *p, const struct layout_cursors *cursors,
 	return !o->named || (int64_t)(o->position - head) < 0;
 }
 
-/* Does it stay one over RECOVER_LOOKS looks?  *still */
+/*
+ * Does it stay one over RECOVER_LOOKS looks?  *still
+ *
+ * A changed word means that somebody has it in hand: a live node, or another recoverer, who, if
+ * it dies, leaves the line it recovers taken, so that all this is done again.  A changed node
+ * means nothing of that kind: whoever passes it (a dequeuer, the second half of another recovery)
+ * moves it on without a look at the chunk.  Then the looks start again; after so many changes
+ * enough time has passed all the same.
+ */
 static MAY_WAIT int look_again(struct recover *r, struct worker *w, struct orphan *o, int *still)
 {
 	const struct plan *p = &r->pool->plan;
-	struct orphan first = *o;
+	unsigned changes = 0;
 
 	for (unsigned look = 0; look < RECOVER_LOOKS; look++) {
 		struct layout_cursors cursors;
-		uint64_t word, node;
+		uint64_t word, node, seen = o->node;
 		struct fab_op ops[] = {
 		    fab_read(FAB_CONTROL, plan_chunk_word_address(p, o->chunk), &word, 8),
 		    fab_read(FAB_CONTROL, plan_ring_node_address(p, o->ring, o->position), &node,
@@ -210,10 +218,11 @@ static MAY_WAIT int look_again(struct recover *r, struct worker *w, struct orpha
 		flow_pause(w);
 		int status = flow_run(w, ops, ARRAY_COUNT(ops));
 
-		*still = !status && word == first.word && node == first.node &&
-			 is_orphan(p, &cursors, node, o);
+		*still = !status && word == o->word && is_orphan(p, &cursors, node, o);
 		if (!*still)
 			return status;
+		if (node != seen && changes++ < RECOVER_NODE_CHANGES_MAX)
+			look = 0;
 	}
 	return 0;
 }
@@ -247,6 +256,7 @@ static MAY_WAIT int adopt(struct recover *r, struct worker *w, struct orphan *o,
 struct misfit {
 	uint32_t ring;
 	uint64_t address, node, settled;
+	uint64_t position; /* the ticket of a FULL one */
 };
 
 /*
@@ -267,15 +277,60 @@ static int is_misfit(const struct plan *p, const struct layout_cursors *cursors,
 
 	m->address = plan_ring_node_address(p, m->ring, position);
 	m->settled = node_pack_empty(queued ? cycle + 1 : cycle);
+	m->position = position - (uint64_t)behind * p->ring_nodes;
 	return late || (queued && m->node == node_pack_empty(cycle));
+}
+
+/* READ the chunk word of a FULL node; *there says whether the chunk is queued at this node. */
+static MAY_WAIT int look_at_chunk(struct recover *r, struct worker *w, const struct misfit *m,
+				  uint64_t *word, int *there)
+{
+	uint32_t chunk = node_chunk(m->node), generation = node_generation(m->node);
+	struct fab_op op = fab_read(FAB_CONTROL, plan_chunk_word_address(&r->pool->plan, chunk),
+				    word, sizeof(*word));
+	int status = flow_run(w, &op, 1);
+
+	*there = !status && *word == (m->ring == RING_FREE
+					  ? chunk_pack_free(generation, m->position)
+					  : chunk_pack_queued(m->ring, generation, m->position));
+	return status;
+}
+
+/*
+ * Head may have passed a FULL node since the chunks were looked at.  Who moved head may be slow,
+ * and not have READ the node yet: were it reset, the chunk would be nobody's.  So its chunk gets
+ * a new ticket first.  Once its word is elsewhere it never comes back to this one, so *gone needs
+ * no second look.
+ */
+static MAY_WAIT int rescue_chunk(struct recover *r, struct worker *w, const struct misfit *m,
+				 int *gone, struct recover_report *report)
+{
+	struct orphan o = {.chunk = node_chunk(m->node), .ring = m->ring, .node = m->node};
+	int there = 0, status;
+
+	*gone = 1;
+	if (node_state(m->node) != NODE_FULL || o.chunk >= r->pool->plan.chunk_count)
+		return 0;
+	status = look_at_chunk(r, w, m, &o.word, &there);
+	if (status || !there)
+		return status;
+	o.position = m->position;
+	status = adopt(r, w, &o, report);
+	if (!status)
+		status = look_at_chunk(r, w, m, &o.word, &there);
+	*gone = !there;
+	return status;
 }
 
 static MAY_WAIT int settle(struct recover *r, struct worker *w, uint32_t place, struct misfit *m,
 			   struct recover_report *report)
 {
 	struct misfit first = *m;
-	int status;
+	int gone;
+	int status = rescue_chunk(r, w, m, &gone, report);
 
+	if (status || !gone)
+		return status;
 	for (unsigned look = 0; look < RECOVER_LOOKS; look++) {
 		struct layout_cursors cursors;
 		struct fab_op ops[] = {

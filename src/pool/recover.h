@@ -24,9 +24,9 @@
  *                    so that nobody has to wait for them
  *
  * A chunk that is queued but not findable may also be in the hands of a live node between two of
- * its verbs.  So such words are acted on only if they and their node stand unchanged over
- * RECOVER_LOOKS looks with a pause between; if the live node slept through even that, its next
- * CAS fails and it goes on as after any lost race.
+ * its verbs.  So such words are acted on only if they stand unchanged, and their node too (up to
+ * a limit), over RECOVER_LOOKS looks with a pause between; if the live node slept through even
+ * that, its next CAS fails and it goes on as after any lost race.
  *
  * A crash after any verb leaves words of the same kinds: recovery simply runs again.
  * Time: one sweep over chunk table and rings, about 40 verbs per chunk taken back, and no wait
@@ -37,7 +37,8 @@
 
 #include "pool/registry.h"
 
-#define RECOVER_LOOKS 32u
+#define RECOVER_LOOKS		 32u
+#define RECOVER_NODE_CHANGES_MAX 16u /* of an orphan's node: each starts the looks anew */
 
 /* What was done; FIELD(name, sentence) */
 #define RECOVER_FIELDS(FIELD)                                                         \
