@@ -165,12 +165,17 @@ static MAY_WAIT int read_groups(struct cache *c, struct evict_scratch *s, uint32
 	return flow_run(c->worker, ops, count);
 }
 
-/* Nodes that are live, did not flush up to `upto`, and are not known to be asleep. */
+/*
+ * Nodes that are live, did not flush up to `upto`, and are not known to be asleep.  *asleep
+ * receives how many are.
+ */
 static uint32_t unflushed(struct cache *c, const struct evict_scratch *s, uint32_t ring,
-			  uint64_t upto, int give_up)
+			  uint64_t upto, int give_up, uint32_t *asleep)
 {
 	struct cn *cn = c->cn;
 	uint32_t late = 0, live = 0, workers = 0;
+
+	*asleep = 0;
 
 	for (uint32_t i = 0; i < cn->pool->plan.cn_max; i++) {
 		const struct layout_registry *line = &s->lines[i];
@@ -179,10 +184,13 @@ static uint32_t unflushed(struct cache *c, const struct evict_scratch *s, uint32
 			continue;
 		live++;
 		workers += (uint32_t)min_u64(line->worker_count, CN_WORKERS_MAX);
-		if (i == cn->member.cn || line->flushed[ring] > upto ||
-		    atomic_load_explicit(&cn->asleep[i][ring], memory_order_relaxed) ==
-			line->flushed[ring] + 1)
+		if (i == cn->member.cn || line->flushed[ring] > upto)
 			continue;
+		if (atomic_load_explicit(&cn->asleep[i][ring], memory_order_relaxed) ==
+		    line->flushed[ring] + 1) {
+			*asleep += 1;
+			continue;
+		}
 		late++;
 		if (give_up)
 			atomic_store_explicit(&cn->asleep[i][ring], line->flushed[ring] + 1,
@@ -201,24 +209,30 @@ static MAY_WAIT int wait_for_flushes(struct cache *c, struct evict_scratch *s, u
 	uint64_t upto = s->claimed[n - 1].position;
 	uint64_t start_us = worker_now_us(c->worker);
 	uint64_t limit_us = 2 * (uint64_t)c->cn->poll_interval_us;
-	int looked = 0;
+	uint32_t asleep;
+	int looked = 0, status = 0;
 
 	if (!pool_rule(c->cn->pool, RULE_EVICT_WAITS_FLUSH))
 		return 0;
-	while (unflushed(c, s, ring, upto, 0) > 0) {
+	while (unflushed(c, s, ring, upto, 0, &asleep) > 0) {
 		if (++looked > (int)FLUSH_WAIT_LOOKS_MAX ||
 		    worker_now_us(c->worker) - start_us > limit_us) {
-			c->count.evict_unflushed += unflushed(c, s, ring, upto, 1);
+			c->count.evict_unflushed += unflushed(c, s, ring, upto, 1, &asleep);
 			return cache_recover(c); /* some of them may be dead */
 		}
 		flow_pause(c->worker);
-		int status = registry_read(c->cn->pool, c->worker, FAB_EVICTION, s->lines);
-
+		status = registry_read(c->cn->pool, c->worker, FAB_EVICTION, s->lines);
 		if (status)
 			return status;
 	}
-	if (!looked)
-		return 0;
+	/*
+	 * Who is asleep may have died in its sleep, or was given up too soon after the last look
+	 * for another one.  Nobody waits for it any more, so this is what keeps looking.
+	 */
+	if (asleep && c->cn->alive)
+		status = cache_recover(c);
+	if (status || !looked)
+		return status;
 	/* Somebody flushed meanwhile: READ the rows again. */
 	struct fab_op *ops = s->regroup.ops;
 
