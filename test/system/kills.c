@@ -1,12 +1,13 @@
 /*
  * kills.c: compute nodes die by kill -9 under load, and sleep by SIGSTOP.
  *
- *	system_kills [KILLS]	in all, 30 by default; and as many sleeps
+ *	system_kills [KILLS]	30 by default, and a few more; and as many sleeps
  *
  * Four processes run verified load on a pool that evicts all the time; one writer per key, so an
  * older value that came back would be noticed (a Set that died unanswered may have happened or
  * not; both are within the floor).  The driver kills one at a random moment, of its start-up too,
- * or lets it kill itself right before a random verb that changes memory.  After each kill:
+ * or in its sleep, or lets it kill itself right before a random verb that changes memory.  After
+ * each kill:
  *
  *   - the dead node's registry line is free within RECOVERED_MS_MAX, by the survivors alone or by
  *     its replacement, and in the former case no chunk word carries its id;
@@ -77,6 +78,11 @@ static int kill_one(struct prng *prng, uint32_t victim, int doomed)
 		herd_sleep_us(prng_below(prng, 3000));
 	}
 	line = herd_line_of(&herd, herd.pids[victim]);
+	if (!doomed && prng_below(prng, 3) == 0) {
+		/* In its sleep, when all others have stopped to wait for it. */
+		kill(herd.pids[victim], SIGSTOP);
+		herd_sleep_us(prng_below(prng, 60000));
+	}
 	if (doomed)
 		stress_doom(herd.s, victim, 1 + prng_below(prng, 3000));
 	else
@@ -125,7 +131,7 @@ static void run_kills(struct stress_wish wish, uint64_t n)
 	for (uint64_t i = 0; i < n && !failed; i++) {
 		/* Now and then the one that has only just been started. */
 		if (prng_below(&prng, 3))
-			victim = (uint32_t)prng_below(&prng, NODES);
+			victim = (uint32_t)prng_below(&prng, herd.nodes);
 		failed = kill_one(&prng, victim, wish.jitter && i % 2);
 		if (failed)
 			print_error("at kill %" PRIu64 "\n", i);
@@ -184,6 +190,18 @@ static void test_kills_updates(void **state)
 	run_kills(wish, (kills + 3) / 4);
 }
 
+/* One survivor with plenty of chunks: nothing but the dead node's silence calls for a recovery. */
+static void test_kills_roomy(void **state)
+{
+	struct stress_wish wish = small;
+
+	wish.nodes = 2;
+	wish.chunks = 1024;
+	wish.keys = 20000;
+	wish.seed = 6;
+	run_kills(wish, (kills + 3) / 4);
+}
+
 /* ---- sleepers ----------------------------------------------------------------------------- */
 
 /* Stop one for a while, at least until everybody else has done something. */
@@ -220,7 +238,7 @@ static void run_stops(struct stress_wish wish, uint64_t n)
 	prng_seed(&prng, wish.seed);
 	failed = herd_begin(&herd, &wish) || herd_progress(&herd, 200);
 	for (uint64_t i = 0; i < n && !failed; i++)
-		failed = stop_one(&prng, (uint32_t)prng_below(&prng, NODES));
+		failed = stop_one(&prng, (uint32_t)prng_below(&prng, herd.nodes));
 	uint64_t ops = herd_ops(&herd), hits = herd_hits(&herd);
 
 	failed = herd_finish(&herd) || failed;
@@ -256,9 +274,13 @@ static void test_sleeps_between_verbs(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_kills),	cmocka_unit_test(test_kills_between_verbs),
-	    cmocka_unit_test(test_kills_paper), cmocka_unit_test(test_kills_updates),
-	    cmocka_unit_test(test_sleeps),	cmocka_unit_test(test_sleeps_between_verbs),
+	    cmocka_unit_test(test_kills),
+	    cmocka_unit_test(test_kills_between_verbs),
+	    cmocka_unit_test(test_kills_paper),
+	    cmocka_unit_test(test_kills_updates),
+	    cmocka_unit_test(test_kills_roomy),
+	    cmocka_unit_test(test_sleeps),
+	    cmocka_unit_test(test_sleeps_between_verbs),
 	};
 
 	if (argc > 1 && parse_u64(argv[1], &kills))
