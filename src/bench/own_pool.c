@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "client/alive.h"
 #include "fabric/shm.h"
 #include "pool/pool.h"
 
@@ -43,8 +44,8 @@ int own_pool_create(struct own_pool *o, const struct plan_wish *wish, char *erro
 	int status = plan_make(wish, &o->plan, error_text, error_bytes);
 
 	if (!status)
-		status = shm_export_create(o->name, round_up_u64(o->plan.pool_bytes, 8), 0,
-					   error_text, error_bytes);
+		status = shm_hold_create(o->name, round_up_u64(o->plan.pool_bytes, 8),
+					 ALIVE_NODE_BYTE, error_text, error_bytes, &o->hold);
 	if (status)
 		return status;
 	o->named = true;
@@ -62,6 +63,8 @@ void own_pool_forget(void *pool)
 	if (!o->named)
 		return;
 	o->named = false;
-	if (shm_export_unlink(o->name, text, sizeof(text)))
+	if (shm_hold_unlink(o->hold, text, sizeof(text)))
 		log_warn("%s", text);
+	shm_hold_close(o->hold);
+	o->hold = NULL;
 }

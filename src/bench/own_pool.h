@@ -11,13 +11,16 @@
 
 #include "layout/plan.h"
 
+struct shm_hold;
+
 struct own_pool {
 	char name[64]; /* "shm:/forge-bench-PID-N" */
 	struct plan plan;
-	bool named; /* the name exists */
+	bool named;	       /* the name exists, and then */
+	struct shm_hold *hold; /* says that somebody serves it */
 };
 
-/* Create and format.  0, or as plan_make(), shm_export_create() and pool_format(). */
+/* Create and format.  0, or as plan_make(), shm_hold_create() and pool_format(). */
 int own_pool_create(struct own_pool *, const struct plan_wish *, char *error_text,
 		    size_t error_bytes);
 

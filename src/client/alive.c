@@ -19,6 +19,7 @@ struct alive {
 	pthread_mutex_t lock;
 	struct shm_hold *holds[LAYOUT_CN_MAX + 1]; /* by CN id */
 	_Atomic int forked;
+	const struct shm_map *map; /* what the name must stand for */
 	char pool_name[];
 };
 
@@ -65,6 +66,7 @@ static void watch_forks(void)
 static int alive_hold(void *context, uint32_t cn)
 {
 	struct alive *a = context;
+	struct shm_hold *hold;
 	char text[256];
 	int status = FORGE_E_AGAIN;
 
@@ -74,11 +76,18 @@ static int alive_hold(void *context, uint32_t cn)
 	pthread_mutex_lock(&a->lock);
 	/*
 	 * Whatever goes wrong (the name is gone, no descriptor is left), the node is not proven
-	 * dead, and that is all the caller may conclude.
+	 * dead, and that is all the caller may conclude.  Nor is it by a lock of another pool that
+	 * has taken the name of ours.
 	 */
 	if (!a->holds[cn] &&
-	    shm_hold_open(a->pool_name, 1 + (uint64_t)cn, text, sizeof(text), &a->holds[cn]) == 0)
-		status = 0;
+	    shm_hold_open(a->pool_name, alive_cn_byte(cn), text, sizeof(text), &hold) == 0) {
+		if (shm_map_is_named(a->map, a->pool_name, text, sizeof(text)) == 1) {
+			a->holds[cn] = hold;
+			status = 0;
+		} else {
+			shm_hold_close(hold);
+		}
+	}
 	pthread_mutex_unlock(&a->lock);
 	return status;
 }
@@ -95,7 +104,7 @@ static void alive_release(void *context, uint32_t cn)
 	shm_hold_close(hold);
 }
 
-int alive_open(const char *pool_name, struct alive **out)
+int alive_open(const char *pool_name, const struct shm_map *map, struct alive **out)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct alive *a = calloc(1, sizeof(*a) + strlen(pool_name) + 1);
@@ -104,6 +113,7 @@ int alive_open(const char *pool_name, struct alive **out)
 		return FORGE_E_NO_MEMORY;
 	pthread_once(&once, watch_forks);
 	strcpy(a->pool_name, pool_name);
+	a->map = map;
 	pthread_mutex_init(&a->lock, NULL);
 	a->liveness = (struct liveness){a, alive_hold, alive_release};
 	pthread_mutex_lock(&list_lock);
@@ -143,6 +153,9 @@ int alive_is_forked(const struct alive *a)
 int alive_is_held(struct alive *a, uint32_t cn)
 {
 	char text[256];
+	int held = shm_is_held(a->pool_name, alive_cn_byte(cn), text, sizeof(text));
+	int named = held < 0 ? held : shm_map_is_named(a->map, a->pool_name, text, sizeof(text));
 
-	return shm_is_held(a->pool_name, 1 + (uint64_t)cn, text, sizeof(text));
+	/* Asked in this order, the answer was about our pool if the name still stands for it. */
+	return named == 1 ? held : named == 0 ? FORGE_E_POOL_ABSENT : named;
 }

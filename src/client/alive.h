@@ -15,10 +15,24 @@
 
 #include "pool/registry.h"
 
-struct alive;
+/* The bytes, and how many belong to somebody. */
+#define ALIVE_NODE_BYTE UINT64_C(0)
+#define ALIVE_BYTES	(1 + (uint64_t)LAYOUT_CN_MAX)
 
-/* For the pool of that name.  0 or FORGE_E_NO_MEMORY. */
-int alive_open(const char *pool_name, struct alive **out);
+static inline uint64_t alive_cn_byte(uint32_t cn)
+{
+	return 1 + (uint64_t)cn;
+}
+
+struct alive;
+struct shm_map;
+
+/*
+ * For the pool of that name, which is mapped, and borrowed until alive_close().  Once the name is
+ * gone or stands for another pool, nothing can be locked and nobody proven dead any more.
+ * 0 or FORGE_E_NO_MEMORY.
+ */
+int alive_open(const char *pool_name, const struct shm_map *, struct alive **out);
 
 /* Release what is still held. */
 void alive_close(struct alive *);

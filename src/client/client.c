@@ -4,11 +4,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client/alive.h"
 #include "fabric/shm.h"
 #include "pool/recover.h"
+
+/*
+ * While somebody recovers a dead node he holds the lock of its id, and for a moment also when he
+ * only looks: an id that will be free soon cannot be told from one that is in use.  So a joiner
+ * that finds none tries for half a second, many times what a recovery takes (doc/recovery.md).
+ */
+#define JOIN_NAP_NS 2000000
+#define JOIN_NAPS   250u
 
 struct client {
 	struct shm_map *map;
@@ -54,6 +63,38 @@ static int choose_policy(struct client *c, const struct policy **out, char *erro
 	return 0;
 }
 
+/* Who died before us left chunks and ids behind; ours may be among them. */
+static int client_try_to_join(struct client *c, const struct policy *policy,
+			      struct layout_registry *lines)
+{
+	struct cn_options options = {
+	    .worker_count = c->options.session_count,
+	    .poll_interval_us = c->options.poll_interval_us,
+	    .alive = alive_liveness(c->alive),
+	};
+	struct recover_report report = {0};
+	uint32_t dead_count;
+	int status = recover_dead_open(&c->pool, &c->worker, options.alive, &report, &dead_count);
+
+	return status ? status
+		      : cn_open(&c->cn, &c->pool, policy, &c->worker, &options, (uint32_t)getpid(),
+				lines);
+}
+
+static int client_join(struct client *c, const struct policy *policy)
+{
+	struct layout_registry *lines = calloc(c->pool.plan.cn_max, sizeof(*lines));
+	const struct timespec nap = {.tv_nsec = JOIN_NAP_NS};
+	int status = lines ? client_try_to_join(c, policy, lines) : FORGE_E_NO_MEMORY;
+
+	for (unsigned i = 0; i < JOIN_NAPS && status == FORGE_E_FULL_REGISTRY; i++) {
+		nanosleep(&nap, NULL);
+		status = client_try_to_join(c, policy, lines);
+	}
+	free(lines);
+	return status;
+}
+
 static int client_attach(struct client *c, char *error_text, size_t error_bytes)
 {
 	const struct policy *policy;
@@ -69,27 +110,7 @@ static int client_attach(struct client *c, char *error_text, size_t error_bytes)
 		status = choose_policy(c, &policy, error_text, error_bytes);
 	if (status)
 		return status;
-	struct cn_options options = {
-	    .worker_count = c->options.session_count,
-	    .poll_interval_us = c->options.poll_interval_us,
-	    .alive = alive_liveness(c->alive),
-	};
-	struct recover_report report = {0};
-	uint32_t dead_count;
-
-	/* Who died before us left chunks and ids behind; ours may be among them. */
-	status = recover_dead_open(&c->pool, &c->worker, options.alive, &report, &dead_count);
-	if (status) {
-		snprintf(error_text, error_bytes, "recovering dead compute nodes: %s",
-			 status_sentence(status));
-		return status;
-	}
-	struct layout_registry *lines = calloc(c->pool.plan.cn_max, sizeof(*lines));
-
-	status = lines ? cn_open(&c->cn, &c->pool, policy, &c->worker, &options, (uint32_t)getpid(),
-				 lines)
-		       : FORGE_E_NO_MEMORY;
-	free(lines);
+	status = client_join(c, policy);
 	if (status == FORGE_E_FULL_REGISTRY)
 		snprintf(error_text, error_bytes,
 			 "all %u compute-node ids of the pool are taken: close a client, or format "
@@ -124,7 +145,7 @@ int client_open(const char *pool_name, const struct client_options *options, str
 	c->options = *options;
 	int status = shm_map_open(pool_name, 0, error_text, error_bytes, &c->map);
 
-	if (!status && alive_open(pool_name, &c->alive)) {
+	if (!status && alive_open(pool_name, c->map, &c->alive)) {
 		status = FORGE_E_NO_MEMORY;
 		snprintf(error_text, error_bytes, "%s", status_sentence(status));
 	}

@@ -31,7 +31,9 @@
 struct shm_map {
 	void *base;
 	uint64_t bytes;
-	int flags; /* SHM_MAP_... */
+	int flags;    /* SHM_MAP_... */
+	dev_t device; /* which file it is, whatever has its name by now */
+	ino_t inode;
 };
 
 /* Where an error sentence goes. */
@@ -292,11 +294,16 @@ static int map_fd(const struct shm_place *p, int fd, struct error_out e, struct 
 	int read_only = map->flags & SHM_MAP_READ_ONLY;
 	int protection = read_only ? PROT_READ : PROT_READ | PROT_WRITE;
 	int status = export_bytes(p, fd, e, &map->bytes);
+	struct stat s;
 
 	if (status == FORGE_OK && !read_only)
 		status = reserve(p, fd, map->bytes, e);
 	if (status != FORGE_OK)
 		return status;
+	if (fstat(fd, &s) != 0)
+		return fail_errno(p, errno, "examine", e);
+	map->device = s.st_dev;
+	map->inode = s.st_ino;
 	map->base = mmap(NULL, map->bytes, protection, MAP_SHARED, fd, 0);
 	if (map->base == MAP_FAILED)
 		return fail(e, errno == ENOMEM ? FORGE_E_NO_MEMORY : FORGE_E_SYSTEM,
@@ -408,18 +415,34 @@ static int hold_fd(const struct shm_place *p, int flags, struct error_out e)
 	return fail(e, FORGE_E_INVAL, "%s is not a regular file: name the pool's file", p->where);
 }
 
-/* Does the name stand for the file behind held_fd?  1, 0, or an error. */
-static int hold_is_named(const struct shm_place *p, int held_fd, struct error_out e)
+/* Does the name stand for that file?  1, 0, or an error. */
+static int is_named(const struct shm_place *p, dev_t device, ino_t inode, struct error_out e)
 {
-	struct stat held, named;
+	struct stat named;
 	int fd = hold_fd(p, O_RDONLY, e), same;
 
 	if (fd < 0)
 		return fd;
-	same = fstat(held_fd, &held) == 0 && fstat(fd, &named) == 0 &&
-	       held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+	same = fstat(fd, &named) == 0 && device == named.st_dev && inode == named.st_ino;
 	close(fd);
 	return same;
+}
+
+static int hold_is_named(const struct shm_place *p, int held_fd, struct error_out e)
+{
+	struct stat held;
+
+	return fstat(held_fd, &held) == 0 && is_named(p, held.st_dev, held.st_ino, e);
+}
+
+int shm_map_is_named(const struct shm_map *map, const char *where, char *error_text,
+		     size_t error_bytes)
+{
+	struct error_out e = {error_text, error_bytes};
+	struct shm_place p;
+	int status = place_parse(where, e, &p);
+
+	return status != FORGE_OK ? status : is_named(&p, map->device, map->inode, e);
 }
 
 /* An unheld hold on where; NULL with the error in *status. */
@@ -440,10 +463,17 @@ static struct shm_hold *hold_init(const char *where, struct error_out e, int *st
 	return NULL;
 }
 
-/* Lock the byte, at once or not at all, or after whoever has it lets go. */
-static int hold_lock(struct shm_hold *hold, uint64_t byte_index, int command, struct error_out e)
+/* Bytes of an export to be locked. */
+struct hold_bytes {
+	uint64_t first, count;
+};
+
+/* Lock the bytes, at once or not at all, or after whoever has them lets go. */
+static int hold_lock(struct shm_hold *hold, struct hold_bytes bytes, int command,
+		     struct error_out e)
 {
-	struct flock lock = {.l_type = F_WRLCK, .l_start = (off_t)byte_index, .l_len = 1};
+	struct flock lock = {
+	    .l_type = F_WRLCK, .l_start = (off_t)bytes.first, .l_len = (off_t)bytes.count};
 	int named, failed;
 
 	do {
@@ -460,22 +490,35 @@ static int hold_lock(struct shm_hold *hold, uint64_t byte_index, int command, st
 	return named < 0 ? named : FORGE_OK;
 }
 
-int shm_hold_open(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes,
-		  struct shm_hold **out)
+static int hold_open(const char *where, struct hold_bytes bytes, struct error_out e,
+		     struct shm_hold **out)
 {
-	struct error_out e = {error_text, error_bytes};
 	int status;
 	struct shm_hold *hold = hold_init(where, e, &status);
 
 	if (!hold)
 		return status;
 	hold->fd = hold_fd(&hold->place, O_RDWR, e);
-	status = hold->fd < 0 ? hold->fd : hold_lock(hold, byte_index, F_OFD_SETLK, e);
+	status = hold->fd < 0 ? hold->fd : hold_lock(hold, bytes, F_OFD_SETLK, e);
 	if (status == FORGE_OK)
 		*out = hold;
 	else
 		shm_hold_close(hold);
 	return status;
+}
+
+int shm_hold_open(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes,
+		  struct shm_hold **out)
+{
+	return hold_open(where, (struct hold_bytes){byte_index, 1},
+			 (struct error_out){error_text, error_bytes}, out);
+}
+
+int shm_hold_open_all(const char *where, uint64_t byte_count, char *error_text, size_t error_bytes,
+		      struct shm_hold **out)
+{
+	return hold_open(where, (struct hold_bytes){0, byte_count},
+			 (struct error_out){error_text, error_bytes}, out);
 }
 
 int shm_hold_create(const char *where, uint64_t bytes, uint64_t byte_index, char *error_text,
@@ -488,7 +531,9 @@ int shm_hold_create(const char *where, uint64_t bytes, uint64_t byte_index, char
 	if (!hold)
 		return status;
 	hold->fd = create_empty(&hold->place, bytes, e);
-	status = hold->fd < 0 ? hold->fd : hold_lock(hold, byte_index, F_OFD_SETLKW, e);
+	status = hold->fd < 0
+		     ? hold->fd
+		     : hold_lock(hold, (struct hold_bytes){byte_index, 1}, F_OFD_SETLKW, e);
 	if (status == FORGE_OK) {
 		status = fill(&hold->place, hold->fd, bytes, e);
 		if (status != FORGE_OK)
@@ -529,6 +574,25 @@ int shm_hold_unlink(struct shm_hold *hold, char *error_text, size_t error_bytes)
 			    "%s is another file by now and was left alone: see who made it",
 			    hold->where);
 	return shm_export_unlink(hold->where, error_text, error_bytes);
+}
+
+int shm_peek(const char *where, void *buf, size_t bytes, char *error_text, size_t error_bytes)
+{
+	struct error_out e = {error_text, error_bytes};
+	struct shm_place p;
+	int status = place_parse(where, e, &p), fd;
+	ssize_t n;
+
+	if (status != FORGE_OK)
+		return status;
+	fd = hold_fd(&p, O_RDONLY, e);
+	if (fd < 0)
+		return fd;
+	n = pread(fd, buf, bytes, 0);
+	status = n == (ssize_t)bytes ? FORGE_OK
+				     : fail(e, FORGE_E_POOL_TRUNCATED, "%s has fewer bytes", where);
+	close(fd);
+	return status;
 }
 
 int shm_is_held(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes)

@@ -58,6 +58,13 @@ void *shm_map_base(const struct shm_map *map);
 uint64_t shm_map_bytes(const struct shm_map *map);
 
 /*
+ * Does the name still stand for what is mapped?  1, 0 when it was replaced, or an error as
+ * shm_hold_open()'s, FORGE_E_POOL_ABSENT when it was removed.
+ */
+int shm_map_is_named(const struct shm_map *map, const char *where, char *error_text,
+		     size_t error_bytes);
+
+/*
  * Open a connection over map, which is borrowed until close.
  * 0, FORGE_E_INVAL for a read-only mapping, FORGE_E_NO_MEMORY.
  */
@@ -80,6 +87,10 @@ struct shm_hold;
 int shm_hold_open(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes,
 		  struct shm_hold **out);
 
+/* Lock all bytes below byte_count, or fail at once and lock none; else as shm_hold_open(). */
+int shm_hold_open_all(const char *where, uint64_t byte_count, char *error_text, size_t error_bytes,
+		      struct shm_hold **out);
+
 /*
  * Create the export as shm_export_create() does, and hold it before it has a single byte: nobody
  * else can hold it later.  Whoever holds an export and finds it empty lets go at once, since it is
@@ -100,6 +111,12 @@ size_t shm_hold_peek(const struct shm_hold *hold, void *buf, size_t bytes);
  * has put another in its place.  0, FORGE_E_POOL_ABSENT, or FORGE_E_SYSTEM.
  */
 int shm_hold_unlink(struct shm_hold *hold, char *error_text, size_t error_bytes);
+
+/*
+ * Copy the first bytes of whatever has that name, without a lock, a mapping or a hold.
+ * 0, FORGE_E_POOL_TRUNCATED when it has fewer, or an error as shm_hold_open()'s.
+ */
+int shm_peek(const char *where, void *buf, size_t bytes, char *error_text, size_t error_bytes);
 
 /* Does anyone hold it?  1, 0, or an error as shm_hold_open()'s. */
 int shm_is_held(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes);

@@ -88,7 +88,7 @@ static int recover_as_stranger(const char *pool_name, unsigned number)
 	uint32_t dead_count;
 
 	if (shm_map_open(pool_name, 0, error, sizeof(error), &map) ||
-	    shm_open_connection(map, &below) || alive_open(pool_name, &alive))
+	    shm_open_connection(map, &below) || alive_open(pool_name, map, &alive))
 		return 2;
 	fab = jitter_open(below, number, &race->doom[number]);
 	worker_init(&worker, fab, clock_monotonic(), number);
