@@ -7,24 +7,21 @@
  */
 #include "node/node.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/random.h>
-#include <unistd.h>
 
+#include "client/alive.h"
 #include "fabric/loop.h"
 #include "fabric/shm.h"
-#include "pool/registry.h"
 
 struct node {
 	const char *where; /* into name */
 	struct shm_hold *hold;
 	struct shm_map *map;
+	struct alive *alive;
 	struct fab *fab;
 	struct worker worker;
 	struct pool pool;
@@ -55,9 +52,10 @@ static bool holds_remains_of_a_pool(const struct shm_hold *hold)
 	return bytes == sizeof(head);
 }
 
-/* Look at the superblock without touching a byte of what may be somebody's file. */
-static int inspect(const char *where, struct pool *out, struct error_out e)
+/* Without touching a byte of what may be somebody's file. */
+int node_inspect(const char *where, struct pool *out, char *error_text, size_t error_bytes)
 {
+	struct error_out e = {error_text, error_bytes};
 	struct shm_map *map;
 	struct fab *fab = NULL;
 	struct worker w;
@@ -90,6 +88,9 @@ static int attach(struct node *n, struct error_out e)
 	status = shm_open_connection(n->map, &n->fab);
 	if (status)
 		return REFUSE(e, status, "%s: connecting: %s", n->where, status_sentence(status));
+	status = alive_open(n->where, n->map, &n->alive);
+	if (status)
+		return REFUSE(e, status, "%s: %s", n->where, status_sentence(status));
 	worker_init(&n->worker, n->fab, clock_monotonic(), 0);
 	return 0;
 }
@@ -145,7 +146,7 @@ static int create(struct node *n, const struct plan *plan, struct error_out e)
 {
 	char ignored[256];
 	int status =
-	    shm_hold_create(n->where, plan->pool_bytes, NODE_HOLD_BYTE, e.text, e.bytes, &n->hold);
+	    shm_hold_create(n->where, plan->pool_bytes, ALIVE_NODE_BYTE, e.text, e.bytes, &n->hold);
 
 	if (status == FORGE_E_POOL_EXISTS || status == FORGE_E_AGAIN)
 		return REFUSE(e, FORGE_E_AGAIN,
@@ -193,7 +194,7 @@ static int open_existing(struct node *n, const struct node_wish *wish, const str
 		n->hold = NULL;
 		return status ? status : create(n, plan, e);
 	}
-	status = inspect(n->where, &there, (struct error_out){reason, sizeof(reason)});
+	status = node_inspect(n->where, &there, reason, sizeof(reason));
 	if (status)
 		return REFUSE(e, status, "%s; to replace it, add --force", reason);
 	if (wish->plan_given)
@@ -212,7 +213,7 @@ static int open_node(struct node *n, const struct node_wish *wish, struct error_
 	if (wish->force && !wish->plan_given)
 		return REFUSE(e, FORGE_E_INVAL, "%s: --force makes a new pool, which needs --size",
 			      n->where);
-	status = shm_hold_open(n->where, NODE_HOLD_BYTE, e.text, e.bytes, &n->hold);
+	status = shm_hold_open(n->where, ALIVE_NODE_BYTE, e.text, e.bytes, &n->hold);
 	if (!status)
 		return open_existing(n, wish, &plan, e);
 	if (status == FORGE_E_AGAIN)
@@ -257,6 +258,7 @@ int node_close(struct node *n, bool keep, char *error_text, size_t error_bytes)
 	if (!n)
 		return 0;
 	fab_close(n->fab);
+	alive_close(n->alive);
 	shm_map_close(n->map);
 	if (!keep && n->hold)
 		status = shm_hold_unlink(n->hold, error_text, error_bytes);
@@ -275,28 +277,29 @@ bool node_is_warm(const struct node *n)
 	return n->is_warm;
 }
 
-int node_registry(struct node *n, struct layout_registry *lines)
+int node_recover(struct node *n, struct recover_report *report, uint32_t *dead_count)
 {
-	return registry_read(&n->pool, &n->worker, FAB_CONTROL, lines);
+	*report = (struct recover_report){0};
+	return recover_dead_open(&n->pool, &n->worker, alive_liveness(n->alive), report,
+				 dead_count);
 }
 
-/* A process that has ended but was not waited for is gone, which kill(pid, 0) does not tell. */
-bool node_cn_is_alive(uint64_t registry_id)
+int node_repair(struct node *n, struct recover_report *report, uint32_t *dead_count)
 {
-	pid_t pid = (pid_t)registry_pid(registry_id);
-	struct pollfd ended = {.fd = pidfd_open(pid, 0), .events = POLLIN};
-	int n;
+	*report = (struct recover_report){0};
+	return recover_repair(&n->pool, &n->worker, alive_liveness(n->alive), report, dead_count);
+}
 
-	if (ended.fd < 0)
-		return errno != ESRCH && errno != EINVAL;
-	do {
-		n = poll(&ended, 1, 0);
-	} while (n < 0 && errno == EINTR);
-	close(ended.fd);
-	return n == 0;
+uint32_t node_attached_count(struct node *n)
+{
+	uint32_t count = 0;
+
+	for (uint32_t cn = 0; cn < n->pool.plan.cn_max; cn++)
+		count += alive_is_held(n->alive, cn) == 1;
+	return count;
 }
 
 int node_is_serving(const char *where, char *error_text, size_t error_bytes)
 {
-	return shm_is_held(where, NODE_HOLD_BYTE, error_text, error_bytes);
+	return shm_is_held(where, ALIVE_NODE_BYTE, error_text, error_bytes);
 }

@@ -4,7 +4,8 @@
  * Who may call: the program `forge node`, and tools that ask whether a pool is served.  A node
  * owns the hold on the export, its mapping and one connection; one thread at a time.  No
  * processor of a node works for a Get or a Set: what it does is to reserve and pre-fault the
- * memory, format it, raise the epoch when it takes a pool over, and keep a second node away.
+ * memory, format it, raise the epoch when it takes a pool over, keep a second node away, and take
+ * back what dead compute nodes held.
  *
  * Every error text names the pool and the remedy.
  */
@@ -14,10 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "pool/pool.h"
-
-/* The byte of the export that a node holds (fabric/shm.h); compute nodes have other ones. */
-#define NODE_HOLD_BYTE 0u
+#include "pool/recover.h"
 
 struct node;
 
@@ -51,11 +49,24 @@ const struct pool *node_pool(const struct node *);
 /* Was the pool there already? */
 bool node_is_warm(const struct node *);
 
-/* READ the registry into lines (cn_max of them).  Waits.  0 or FORGE_E_NODE. */
-MAY_WAIT int node_registry(struct node *, struct layout_registry *lines);
+/*
+ * Take back what compute nodes left behind that are proven dead; *dead_count of them.  Beside
+ * their living fellows, at any time.  Waits.  0, FORGE_E_NO_MEMORY or FORGE_E_NODE.
+ */
+MAY_WAIT int node_recover(struct node *, struct recover_report *, uint32_t *dead_count);
 
-/* Is the process that holds the registry line with this id word there, on this host? */
-bool node_cn_is_alive(uint64_t registry_id);
+/* The same, and all else that is nobody's; for a pool that was there.  See recover_repair(). */
+MAY_WAIT int node_repair(struct node *, struct recover_report *, uint32_t *dead_count);
+
+/* How many compute nodes are alive and attached. */
+uint32_t node_attached_count(struct node *);
+
+/*
+ * Could a node serve what has this name?  Only looks.
+ * 0, or why not, with the remedy: as node_open().
+ */
+MAY_WAIT int node_inspect(const char *where, struct pool *out, char *error_text,
+			  size_t error_bytes);
 
 /*
  * Does a node serve this pool?  1 or 0 (the pool is there but cold: no node holds it), or

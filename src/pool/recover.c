@@ -1,6 +1,8 @@
 /* recover.c: the transcript of the argument in recover.h. */
 #include "pool/recover.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -404,8 +406,8 @@ int recover_orphans(struct recover *r, struct worker *w, struct recover_report *
 	return status ? status : settle_nodes(r, w, report);
 }
 
-int recover_cn(struct recover *r, struct worker *w, uint32_t dead, uint64_t id,
-	       struct recover_report *report)
+static MAY_WAIT int take_back_all(struct recover *r, struct worker *w, uint32_t dead,
+				  struct recover_report *report)
 {
 	const struct plan *p = &r->pool->plan;
 	int status = read_words(w, p->chunk_table_offset, r->chunks, p->chunk_count);
@@ -413,6 +415,14 @@ int recover_cn(struct recover *r, struct worker *w, uint32_t dead, uint64_t id,
 	for (uint32_t chunk = 0; chunk < p->chunk_count && !status; chunk++)
 		if (owned_state(r->chunks[chunk]) && chunk_owner(r->chunks[chunk]) == dead)
 			status = take_back(r, w, chunk, report);
+	return status;
+}
+
+int recover_cn(struct recover *r, struct worker *w, uint32_t dead, uint64_t id,
+	       struct recover_report *report)
+{
+	int status = take_back_all(r, w, dead, report);
+
 	if (!status)
 		status = recover_orphans(r, w, report);
 	if (status)
@@ -462,4 +472,58 @@ int recover_dead_open(const struct pool *pool, struct worker *w, const struct li
 	recover_destroy(r);
 	free(lines);
 	return status;
+}
+
+/* Nobody has the lock of the id, now we do: what is in its name belongs to no one. */
+static MAY_WAIT int repair_held(struct recover *r, struct worker *w, uint32_t cn,
+				struct recover_report *report, uint32_t *dead_count)
+{
+	uint32_t dead_before = *dead_count;
+	int status = recover_held(r, w, cn, report, dead_count);
+
+	return status || *dead_count != dead_before ? status : take_back_all(r, w, cn, report);
+}
+
+int recover_repair(const struct pool *pool, struct worker *w, const struct liveness *alive,
+		   struct recover_report *report, uint32_t *dead_count)
+{
+	struct recover *r;
+	int status = recover_create(pool, w, &r);
+
+	*dead_count = 0;
+	if (status)
+		return status;
+	for (uint32_t cn = 0; cn < pool->plan.cn_max && !status; cn++) {
+		if (alive->hold(alive->context, cn))
+			continue;
+		status = repair_held(r, w, cn, report, dead_count);
+		alive->release(alive->context, cn);
+	}
+	if (!status)
+		status = recover_orphans(r, w, report);
+	recover_destroy(r);
+	return status;
+}
+
+uint64_t recover_report_sum(const struct recover_report *r)
+{
+	uint64_t sum = 0;
+
+#define FIELD(name, sentence) sum += r->name;
+	RECOVER_FIELDS(FIELD)
+#undef FIELD
+	return sum - r->races_lost;
+}
+
+void recover_report_print(const struct recover_report *r, char *text, size_t text_bytes)
+{
+	size_t used = 0;
+
+	snprintf(text, text_bytes, "nothing");
+#define FIELD(name, sentence)                                                              \
+	if (r->name && used < text_bytes)                                                  \
+		used += (size_t)snprintf(text + used, text_bytes - used, "%s%s: %" PRIu64, \
+					 used ? "; " : "", sentence, r->name);
+	RECOVER_FIELDS(FIELD)
+#undef FIELD
 }

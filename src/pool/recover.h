@@ -80,8 +80,21 @@ MAY_WAIT int recover_cn(struct recover *, struct worker *, uint32_t dead, uint64
 MAY_WAIT int recover_dead_open(const struct pool *, struct worker *, const struct liveness *,
 			       struct recover_report *, uint32_t *dead_count);
 
+/*
+ * All that can be proven to be nobody's: as recover_dead_open(), and chunks in the name of an id
+ * that is not in use, and what no ring can find, even if nobody has died.
+ */
+MAY_WAIT int recover_repair(const struct pool *, struct worker *, const struct liveness *,
+			    struct recover_report *, uint32_t *dead_count);
+
 /* The second part alone: make every queued and free chunk findable.  Waits.  0 or FORGE_E_NODE. */
 MAY_WAIT int recover_orphans(struct recover *, struct worker *, struct recover_report *);
+
+/* How many words were mended. */
+uint64_t recover_report_sum(const struct recover_report *);
+
+/* In words: "open chunks freed: 2; nodes left behind, reset: 1", or "nothing". */
+void recover_report_print(const struct recover_report *, char *text, size_t text_bytes);
 
 /* Add up reports. */
 void recover_report_merge(struct recover_report *into, const struct recover_report *from);

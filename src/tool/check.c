@@ -19,13 +19,13 @@
 #include "base/opts.h"
 #include "bench/json_text.h"
 #include "pool/registry.h"
-#include "node/node.h"
 #include "tool/look.h"
+#include "tool/repair.h"
 
 struct config {
 	const char *pool;
 	uint64_t findings_max;
-	bool json, live;
+	bool json, live, repair;
 };
 
 static const struct opt options[] = {
@@ -33,6 +33,9 @@ static const struct opt options[] = {
 	       "The pool: shm:/name, or the path of a file."),
     OPT_FLAG(struct config, live, "live", 0,
 	     "Check as if compute nodes were attached, even if none is in the registry."),
+    OPT_FLAG(struct config, repair, "repair", 0,
+	     "First take back what dead compute nodes held and what no ring can find; the only "
+	     "option that writes."),
     OPT_U64(struct config, findings_max, "findings-max", 0, "20", "N", 0, 1000000,
 	    "How many findings are printed one by one; all are counted."),
     OPT_FLAG(struct config, json, "json", 0, "Print JSON instead of a page."),
@@ -40,9 +43,9 @@ static const struct opt options[] = {
 
 static const struct opts_table table = {
     .command = "forge check",
-    .sentence = "Check every invariant of a pool and report each violation.  Only reads, with or "
-		"without a node, at rest or while compute nodes are at work.  Exit status: 0 "
-		"clean, 1 findings, 2 error.",
+    .sentence = "Check every invariant of a pool and report each violation.  Only reads, unless "
+		"--repair is given; with or without a node, at rest or while compute nodes are at "
+		"work.  Exit status: 0 clean, 1 findings, 2 error.",
     .options = options,
     .option_count = ARRAY_COUNT(options),
 };
@@ -82,14 +85,17 @@ static int moment_read(struct look_at *look, struct moment *out)
 	return status;
 }
 
-static void mode_from_registry(const struct moment *m, uint32_t cn_max, struct check_options *o)
+static void mode_from_registry(struct look_at *look, const struct moment *m,
+			       struct check_options *o)
 {
+	uint32_t cn_max = look->pool.plan.cn_max;
+
 	for (uint32_t cn = 0; cn < cn_max; cn++) {
 		uint64_t id = m->lines[cn].id;
 
 		if (registry_state(id) == REGISTRY_FREE)
 			continue;
-		if (node_cn_is_alive(id)) {
+		if (tool_look_is_alive(look, cn, id)) {
 			o->live = 1;
 		} else {
 			o->crashed = 1;
@@ -102,6 +108,7 @@ struct result {
 	struct check_options options;
 	struct check_report report;
 	struct findings findings;
+	struct repair repair; /* only with --repair */
 };
 
 static int check_once(struct look_at *look, struct result *r)
@@ -119,7 +126,7 @@ static int check(struct look_at *look, const struct config *config, struct resul
 	if (status)
 		return status;
 	r->options.live = config->live;
-	mode_from_registry(&before, look->pool.plan.cn_max, &r->options);
+	mode_from_registry(look, &before, &r->options);
 	status = check_once(look, r);
 	if (status || r->report.findings == 0 || r->options.live)
 		return status;
@@ -127,15 +134,15 @@ static int check(struct look_at *look, const struct config *config, struct resul
 	if (status || memcmp(&before, &after, sizeof(before)) == 0)
 		return status;
 	r->options.live = 1;
-	mode_from_registry(&after, look->pool.plan.cn_max, &r->options);
+	mode_from_registry(look, &after, &r->options);
 	return check_once(look, r);
 }
 
 static const char *mode_name(const struct check_options *o)
 {
 	if (o->live)
-		return o->crashed ? "live, and some compute nodes are gone" : "live";
-	return o->crashed ? "at rest, but some compute nodes are gone" : "at rest";
+		return o->crashed ? "live, and some compute nodes are dead" : "live";
+	return o->crashed ? "at rest, but some compute nodes are dead" : "at rest";
 }
 
 static void print_page(const struct look_at *look, const struct config *config,
@@ -144,6 +151,8 @@ static void print_page(const struct look_at *look, const struct config *config,
 	const struct findings *f = &r->findings;
 
 	printf("pool      %s, %s\n", config->pool, mode_name(&r->options));
+	if (config->repair)
+		repair_print(&r->repair);
 	check_print(stdout, &look->pool, &r->report);
 	for (uint64_t i = 0; i < f->count; i++)
 		check_print_finding(stdout, &f->list[i]);
@@ -190,6 +199,8 @@ static void print_json(const struct config *config, const struct result *r)
 	json_object_set_new(root, "live", json_boolean(r->options.live));
 	json_object_set_new(root, "crashed", json_boolean(r->options.crashed));
 	json_object_set_new(root, "clean", json_boolean(r->report.findings == 0));
+	if (config->repair)
+		json_object_set_new(root, "repair", repair_json(&r->repair));
 	json_object_set_new(root, "counters", counters);
 	json_object_set_new(root, "violations", rules);
 	json_object_set_new(root, "findings", findings_json(&r->findings));
@@ -222,7 +233,9 @@ static int run(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	status = tool_look_open(&command_check, config.pool, &look);
+	status = config.repair ? repair_run(&command_check, config.pool, &r.repair) : 0;
+	if (!status)
+		status = tool_look_open(&command_check, config.pool, &look);
 	if (status)
 		return status;
 	r.findings.max = config.findings_max;

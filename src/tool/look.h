@@ -8,6 +8,8 @@
 #ifndef FORGE_TOOL_LOOK_H
 #define FORGE_TOOL_LOOK_H
 
+#include <stdbool.h>
+
 #include "pool/pool.h"
 #include "tool/command.h"
 
@@ -17,10 +19,17 @@ struct look_at {
 	int is_served; /* does a node hold it? */
 	struct fab *fab;
 	struct shm_map *map;
+	struct alive *alive;
 };
 
 /* Look at a pool; prints the error for c if that fails.  0, or the exit status to end with. */
 int tool_look_open(const struct command *c, const char *pool_name, struct look_at *out);
+
+/*
+ * Is the compute node whose line has this id word alive?  True unless it is proven dead, by the
+ * lock of its id, which nobody has.
+ */
+bool tool_look_is_alive(struct look_at *, uint32_t cn, uint64_t id);
 
 void tool_look_close(struct look_at *);
 

@@ -1,21 +1,31 @@
 /*
  * node.c: `forge node`: the memory node daemon.
  *
- * It runs in the foreground and does nothing but hold the pool until a signal ends it.
+ * It runs in the foreground and holds the pool until a signal ends it.  Meanwhile it looks for
+ * compute nodes that died, and takes back what they held.
  */
 #include "node/node.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/opts.h"
 #include "base/text.h"
 #include "policy/policy.h"
 #include "tool/command.h"
+
+/*
+ * How often the node looks for dead compute nodes.  A look at 85 that live is 85 times open and
+ * ask for a lock, measured as 0.4 ms; so it takes at most 4 per mille of one processor.
+ */
+#define LOOK_MS 100
 
 struct config {
 	const char *pool;
@@ -56,6 +66,7 @@ static const struct opts_table table = {
 	"given; a second signal ends at once.  A pool that is there is served warm, if "
 	"--size and the other options of the plan are left out or are what it was made "
 	"with.  Prints one line, which begins with 'ready', when compute nodes may attach.  "
+	"While it serves it takes back what compute nodes held that died, and logs a line.  "
 	"Exit status: 0 ended by a signal, 2 error.",
     .options = options,
     .option_count = ARRAY_COUNT(options),
@@ -91,8 +102,11 @@ static void catch_signals(void)
 		sigaction(stop_signals[i], &action, NULL);
 }
 
-/* Blocked while stop_signal is looked at, let in while waiting: none can slip through between. */
-static void wait_for_signal(void)
+/*
+ * Wait for a signal, or until it is time to look.  Blocked while stop_signal is looked at, let in
+ * while waiting: none can slip through between.
+ */
+static void wait_for_signal(const struct timespec *patience)
 {
 	sigset_t block, before;
 
@@ -100,8 +114,8 @@ static void wait_for_signal(void)
 	for (unsigned i = 0; i < ARRAY_COUNT(stop_signals); i++)
 		sigaddset(&block, stop_signals[i]);
 	sigprocmask(SIG_BLOCK, &block, &before);
-	while (!stop_signal)
-		sigsuspend(&before);
+	if (!stop_signal)
+		ppoll(NULL, 0, patience, &before);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -185,45 +199,58 @@ static void print_ready(const struct node *node, const char *name)
 	fflush(stdout);
 }
 
-/* Who is in the registry, and is that process there? */
-struct attached_count {
-	uint32_t alive, gone;
-};
+typedef int (*recover_fn)(struct node *, struct recover_report *, uint32_t *dead_count);
 
-static struct attached_count count_attached(struct node *node)
+/* One line for each time that something was taken back.  0, or what went wrong. */
+static int recover(struct node *node, const char *name, recover_fn how)
 {
-	struct attached_count n = {0};
-	uint32_t cn_max = node_pool(node)->plan.cn_max;
-	struct layout_registry *lines = calloc(cn_max, sizeof(*lines));
+	struct recover_report report;
+	uint32_t dead_count;
+	uint64_t start_ns = clock_now_ns(clock_monotonic());
+	int status = how(node, &report, &dead_count);
+	struct text took;
+	char done[512];
 
-	if (lines && node_registry(node, lines) == 0) {
-		for (uint32_t cn = 0; cn < cn_max; cn++) {
-			if (registry_state(lines[cn].id) == REGISTRY_FREE)
-				continue;
-			if (node_cn_is_alive(lines[cn].id))
-				n.alive++;
-			else
-				n.gone++;
-		}
-	}
-	free(lines);
-	return n;
+	if (!dead_count && !recover_report_sum(&report))
+		return status;
+	recover_report_print(&report, done, sizeof(done));
+	log_warn("%s: %u compute nodes ended without leaving; taken back in %s: %s", name,
+		 dead_count, text_duration(&took, clock_now_ns(clock_monotonic()) - start_ns),
+		 done);
+	return status;
 }
 
-static void warn_attached(struct node *node, const char *name, bool keep)
+static void fail_recovery(const char *name, int status)
 {
-	struct attached_count n = count_attached(node);
+	log_error("%s: looking for dead compute nodes: %s (%s); what they held stays reserved "
+		  "until 'forge check --repair'",
+		  name, status_sentence(status), status_name(status));
+}
 
-	if (n.gone)
-		fprintf(stderr,
-			"forge node: %s: %u compute nodes ended without leaving; what they held "
-			"stays reserved until the pool is made anew (--force)\n",
-			name, n.gone);
-	if (stop_signal && n.alive && !keep)
-		fprintf(stderr,
-			"forge node: %s: %u compute nodes are still attached; they keep the memory "
-			"until they end\n",
-			name, n.alive);
+/* Until a signal comes.  A failure is told when it begins, not ten times a second. */
+static void serve(struct node *node, const char *name)
+{
+	static const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
+	int before = 0;
+
+	while (!stop_signal) {
+		wait_for_signal(&look);
+		int status = recover(node, name, node_recover);
+
+		if (status && status != before)
+			fail_recovery(name, status);
+		before = status;
+	}
+}
+
+static void warn_attached(struct node *node, const char *name)
+{
+	uint32_t count = node_attached_count(node);
+
+	if (count)
+		log_warn("%s: %u compute nodes are still attached; they keep the memory until "
+			 "they end",
+			 name, count);
 }
 
 static int run(int argc, char **argv)
@@ -245,12 +272,14 @@ static int run(int argc, char **argv)
 	catch_signals();
 	if (node_open(&wish, &node, text, sizeof(text)))
 		return tool_fail(&command_node, "%s", text);
-	if (node_is_warm(node))
-		warn_attached(node, config.pool, config.keep);
+	status = node_is_warm(node) ? recover(node, config.pool, node_repair) : 0;
+	if (status)
+		fail_recovery(config.pool, status);
 	if (!stop_signal)
 		print_ready(node, config.pool);
-	wait_for_signal();
-	warn_attached(node, config.pool, config.keep);
+	serve(node, config.pool);
+	if (!config.keep)
+		warn_attached(node, config.pool);
 	if (node_close(node, config.keep, text, sizeof(text)))
 		return tool_fail(&command_node, "%s", text);
 	return TOOL_OK;

@@ -8,7 +8,6 @@
 #include "base/opts.h"
 #include "bench/json_text.h"
 #include "base/text.h"
-#include "node/node.h"
 #include "tool/look.h"
 #include "tool/survey.h"
 
@@ -118,8 +117,10 @@ static void print_scan(const struct survey *s, const struct plan *p)
 	printf(" of %s slots\n\n", text_grouped(&n, s->slots));
 }
 
-static void print_registry(const struct survey *s, const struct plan *p, uint64_t now_us)
+static void print_registry(struct look_at *look, const struct survey *s)
 {
+	const struct plan *p = &look->pool.plan;
+	uint64_t now_us = worker_now_us(&look->worker);
 	struct text_table *t = text_table_open("rllrrrrr");
 	uint32_t count = 0;
 	struct text n[3];
@@ -139,7 +140,7 @@ static void print_registry(const struct survey *s, const struct plan *p, uint64_
 		text_table_cell(t, "%u", cn);
 		text_table_cell(t, "%s", registry_state_names[state]);
 		text_table_cell(t, "%u%s", registry_pid(line->id),
-				node_cn_is_alive(line->id) ? "" : " (gone)");
+				tool_look_is_alive(look, cn, line->id) ? "" : " (dead)");
 		text_table_cell(t, "%" PRIu64, line->worker_count);
 		text_table_cell(t, "%u", s->held[cn]);
 		text_table_cell(t, "%s",
@@ -155,8 +156,7 @@ static void print_registry(const struct survey *s, const struct plan *p, uint64_
 	text_table_close(t);
 }
 
-static void print_page(const struct look_at *look, const struct config *config,
-		       const struct survey *s)
+static void print_page(struct look_at *look, const struct config *config, const struct survey *s)
 {
 	const struct pool *pool = &look->pool;
 	char text[2048];
@@ -170,7 +170,7 @@ static void print_page(const struct look_at *look, const struct config *config,
 	print_chunks(s);
 	print_rings(s);
 	print_scan(s, &pool->plan);
-	print_registry(s, &pool->plan, worker_now_us(&look->worker));
+	print_registry(look, s);
 }
 
 /* ---- for programs ------------------------------------------------------------------------- */
@@ -232,8 +232,9 @@ static json_t *rings_json(const struct survey *s)
 	return rings;
 }
 
-static json_t *registry_json(const struct survey *s, const struct plan *p)
+static json_t *registry_json(struct look_at *look, const struct survey *s)
 {
+	const struct plan *p = &look->pool.plan;
 	json_t *lines = json_array();
 
 	for (uint32_t cn = 0; cn < p->cn_max; cn++) {
@@ -248,7 +249,7 @@ static json_t *registry_json(const struct survey *s, const struct plan *p)
 		json_object_set_new(o, "state", json_string(registry_state_names[state]));
 		json_object_set_new(o, "pid", number(registry_pid(line->id)));
 		json_object_set_new(o, "process_is_alive",
-				    json_boolean(node_cn_is_alive(line->id)));
+				    json_boolean(tool_look_is_alive(look, cn, line->id)));
 		json_object_set_new(o, "worker_count", number(line->worker_count));
 		json_object_set_new(o, "chunks_held", number(s->held[cn]));
 		json_object_set_new(o, "polled_us", number(line->polled_us));
@@ -273,8 +274,7 @@ static json_t *scan_json(const struct survey *s, const struct plan *p)
 	return scan;
 }
 
-static void print_json(const struct look_at *look, const struct config *config,
-		       const struct survey *s)
+static void print_json(struct look_at *look, const struct config *config, const struct survey *s)
 {
 	const struct plan *plan = &look->pool.plan;
 	json_t *root = json_object(), *chunks = json_object();
@@ -293,7 +293,7 @@ static void print_json(const struct look_at *look, const struct config *config,
 	json_object_set_new(root, "chunks", chunks);
 	json_object_set_new(root, "rings", rings_json(s));
 	json_object_set_new(root, "flush_generation", number(s->cursors.flush_generation));
-	json_object_set_new(root, "compute_nodes", registry_json(s, plan));
+	json_object_set_new(root, "compute_nodes", registry_json(look, s));
 	if (s->has_scan)
 		json_object_set_new(root, "scan", scan_json(s, plan));
 	json_dumpf(root, stdout, JSON_INDENT(2));
