@@ -102,8 +102,11 @@ static MAY_WAIT int read_occupancy(struct cache *c, struct policy_occupancy *o)
 /* How many groups to claim: the policy's wish, but never more than the lane may hold. */
 static uint32_t claim_count(const struct cache *c)
 {
-	uint32_t count =
-	    c->cn->policy->claim_groups(c->cn->pool->plan.chunk_count, cn_evictors(c->cn));
+	struct policy_company company = {
+	    .evictors = cn_evictors(c->cn),
+	    .nodes = atomic_load_explicit(&c->cn->cns_live, memory_order_relaxed),
+	};
+	uint32_t count = c->cn->policy->claim_groups(c->cn->pool->plan.chunk_count, &company);
 
 	return count < c->lane->reserve_cap ? count : c->lane->reserve_cap;
 }

@@ -45,9 +45,9 @@ static int32_t late_groups(uint32_t chunk_count)
 	return (int32_t)clamp(small_share(chunk_count) / 2, 1, LATE_GROUPS_MAX);
 }
 
-static uint32_t claim_groups(uint32_t chunk_count, uint32_t evictors)
+static uint32_t claim_groups(uint32_t chunk_count, const struct policy_company *company)
 {
-	return clamp(chunk_count / (CHUNKS_PER_CLAIM * evictors), 1, CLAIM_MAX);
+	return clamp(chunk_count / (CHUNKS_PER_CLAIM * company->evictors), 1, CLAIM_MAX);
 }
 
 static struct policy_place place(const struct policy_hint *h)

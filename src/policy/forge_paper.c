@@ -16,6 +16,13 @@
 #define SMALL_PERCENT	 20u
 #define CHUNKS_PER_CLAIM 20u
 #define CLAIM_MAX	 12u /* leaves room to claim more until enough can be merged */
+/*
+ * With several nodes each claims less at a time, so that the hottest of fewer groups are kept:
+ * their groups are mixed of several streams and fewer of them go round whole.  Three nodes, YCSB-D
+ * at 10 %: hit ratio .792 at 3.36 verbs an operation, instead of .750 at 3.42 with 12; the worst
+ * trace (arc_p3_512 at 10 %) .245 instead of .240, where one node has .250.
+ */
+#define CLAIM_MAX_SHARED 6u
 #define MERGE_MIN	 4u
 
 static uint32_t victim_ring(const struct policy_occupancy *o)
@@ -32,11 +39,12 @@ static int32_t late_groups(uint32_t chunk_count)
 	return -1;
 }
 
-static uint32_t claim_groups(uint32_t chunk_count, uint32_t evictors)
+static uint32_t claim_groups(uint32_t chunk_count, const struct policy_company *company)
 {
-	uint32_t count = chunk_count / (CHUNKS_PER_CLAIM * evictors);
+	uint32_t count = chunk_count / (CHUNKS_PER_CLAIM * company->evictors);
+	uint32_t most = company->nodes > 1 ? CLAIM_MAX_SHARED : CLAIM_MAX;
 
-	return count < 1 ? 1 : count > CLAIM_MAX ? CLAIM_MAX : count;
+	return count < 1 ? 1 : count > most ? most : count;
 }
 
 static struct policy_place place(const struct policy_hint *h)

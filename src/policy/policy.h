@@ -49,6 +49,12 @@ struct policy_occupancy {
 	uint32_t chunk_count;
 };
 
+/* Who else may evict. */
+struct policy_company {
+	uint32_t evictors; /* workers of all compute nodes */
+	uint32_t nodes;	   /* compute nodes attached */
+};
+
 struct policy {
 	const char *name;
 	const char *sentence;
@@ -60,7 +66,7 @@ struct policy {
 	 */
 	int32_t (*late_groups)(uint32_t chunk_count);
 	/* How many groups to claim at once, and how many of them have to be regrouped at least. */
-	uint32_t (*claim_groups)(uint32_t chunk_count, uint32_t evictors);
+	uint32_t (*claim_groups)(uint32_t chunk_count, const struct policy_company *);
 	uint32_t merge_min;
 	/* Segment of a sealed group of rescued objects, from the sum of their counts. */
 	uint32_t (*segment)(uint64_t heat, uint32_t object_count);
