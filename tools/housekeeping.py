@@ -6,9 +6,10 @@
 YCSB A to D with 256-byte values and Zipf 0.99: with a cache of 10 % of the keys, then C and A with
 one that holds them all.  Each policy runs with 1 to 4 threads in one process and with 3 processes.
 Exit status 1 when forge-paper in one process is above its target at 10 % (10, 7, 6 and 8 % for A to
-D), or a policy is at 1 % or more on C where everything fits.  Three processes are printed beside:
-each flushes its own counts, and rescuing more there buys hits at fewer verbs an operation.  Printed beside: forge at 10 %, and A where everything
-fits, which cannot be without: every 64 updates fill a chunk, and another one has to be compacted.
+D), or a policy is at 1 % or more on C where everything fits.  Printed beside: three processes, each
+of which flushes its own counts, and where rescuing more buys hits at fewer verbs an operation;
+forge at 10 %; and A where everything fits, which cannot be without: every 64 updates fill a chunk,
+and another one has to be compacted.
 """
 import argparse
 import json
