@@ -171,29 +171,17 @@ static int run_lru(const struct config *config, const struct workload_spec *spec
 static int run_load(const struct config *config, const struct workload_spec *spec,
 		    const struct bench_setup *setup, struct bench_report *report)
 {
-	struct bench_result *result = malloc(sizeof(*result));
 	struct bench_load load;
-	char text[1024];
-	int status;
+	int lru_status = 0;
 
-	if (!result)
-		return tool_fail(&command_bench, "%s", status_sentence(FORGE_E_NO_MEMORY));
 	load_of_workload(&load, spec);
-	status = bench_run(setup, &load, result, text, sizeof(text));
-	if (status) {
-		tool_fail(&command_bench, "%s", text);
-		free(result);
-		return TOOL_NO;
-	}
-	report->result = result;
-	if (config->lru)
-		status = run_lru(config, spec, setup, report);
+	int status = load_run(&command_bench, setup, &load, report);
+
 	if (status)
-		status = tool_fail(&command_bench, "exact LRU: %s", status_sentence(status));
-	else
-		status = load_report(&command_bench, report, config->json);
-	free(result);
-	return status;
+		return status;
+	if (config->lru)
+		lru_status = run_lru(config, spec, setup, report);
+	return load_finish(&command_bench, report, lru_status, config->json);
 }
 
 static int run(int argc, char **argv)

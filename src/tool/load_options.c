@@ -77,7 +77,24 @@ FILE *load_progress(bool wanted)
 	return wanted || isatty(STDERR_FILENO) ? stderr : NULL;
 }
 
-int load_report(const struct command *c, struct bench_report *r, const char *json_path)
+int load_run(const struct command *c, const struct bench_setup *setup,
+	     const struct bench_load *load, struct bench_report *report)
+{
+	struct bench_result *result = malloc(sizeof(*result));
+	char text[1024];
+
+	if (!result)
+		return tool_fail(c, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	if (bench_run(setup, load, result, text, sizeof(text))) {
+		tool_fail(c, "%s", text);
+		free(result);
+		return TOOL_NO;
+	}
+	report->result = result;
+	return 0;
+}
+
+static int print_reports(const struct command *c, struct bench_report *r, const char *json_path)
 {
 	bool page = !json_path || strcmp(json_path, "-") != 0;
 	int status = 0;
@@ -95,4 +112,15 @@ int load_report(const struct command *c, struct bench_report *r, const char *jso
 				 page && json_path ? json_path : "the report",
 				 status_sentence(status));
 	return TOOL_OK;
+}
+
+int load_finish(const struct command *c, struct bench_report *report, int lru_status,
+		const char *json_path)
+{
+	int status = lru_status ? tool_fail(c, "exact LRU: %s", status_sentence(lru_status))
+				: print_reports(c, report, json_path);
+
+	free((void *)(uintptr_t)report->result);
+	report->result = NULL;
+	return status;
 }

@@ -42,9 +42,18 @@ int load_json_check(const struct command *, const char *json_path);
 FILE *load_progress(bool wanted);
 
 /*
- * Warnings, the page on standard output (unless the JSON goes there), the JSON.  Returns the exit
- * status.
+ * Run the load; its result is in report until load_finish().  0, or the exit status with the error
+ * printed and nothing to finish.
  */
-int load_report(const struct command *, struct bench_report *, const char *json_path);
+int load_run(const struct command *, const struct bench_setup *, const struct bench_load *,
+	     struct bench_report *);
+
+/*
+ * After a run and, if wanted, the exact LRU beside it, whose status is lru_status: warnings, the
+ * page on standard output (unless the JSON goes there), the JSON.  Frees the result and returns
+ * the exit status.
+ */
+int load_finish(const struct command *, struct bench_report *, int lru_status,
+		const char *json_path);
 
 #endif

@@ -216,29 +216,17 @@ static int run_lru(const struct config *config, const struct replay_load *replay
 static int run_load(const struct config *config, const struct replay_load *replay,
 		    const struct bench_setup *setup, struct bench_report *report)
 {
-	struct bench_result *result = malloc(sizeof(*result));
 	struct bench_load load;
-	char text[1024];
-	int status;
+	int lru_status = 0;
 
-	if (!result)
-		return tool_fail(&command_replay, "%s", status_sentence(FORGE_E_NO_MEMORY));
 	load_of_trace(&load, replay);
-	status = bench_run(setup, &load, result, text, sizeof(text));
-	if (status) {
-		tool_fail(&command_replay, "%s", text);
-		free(result);
-		return TOOL_NO;
-	}
-	report->result = result;
-	if (config->lru && config->on_miss == MISS_FILL)
-		status = run_lru(config, replay, report);
+	int status = load_run(&command_replay, setup, &load, report);
+
 	if (status)
-		status = tool_fail(&command_replay, "exact LRU: %s", status_sentence(status));
-	else
-		status = load_report(&command_replay, report, config->json);
-	free(result);
-	return status;
+		return status;
+	if (config->lru && config->on_miss == MISS_FILL)
+		lru_status = run_lru(config, replay, report);
+	return load_finish(&command_replay, report, lru_status, config->json);
 }
 
 static int replay_trace(const struct config *config, const char *path,
