@@ -32,7 +32,6 @@ int cache_init(struct cache *c, struct worker *w, struct cn *cn, struct lane *la
 	    .twim = (uint64_t *)(void *)(memory + 3 * object_bytes),
 	    .evict = evict_scratch_place(p, memory + 3 * object_bytes + twim_bytes),
 	    .memory = memory,
-	    .memory_bytes = total,
 	};
 	return 0;
 }
@@ -41,6 +40,12 @@ void cache_fini(struct cache *c)
 {
 	free(c->memory);
 	c->memory = NULL;
+}
+
+int cache_close_group(struct cache *c, uint32_t ring)
+{
+	c->count.groups_sealed++;
+	return lane_close(c->lane, c->worker, ring, c->twim);
 }
 
 int cache_drain(struct cache *c)

@@ -69,7 +69,6 @@ struct cache {
 	uint64_t *twim;	  /* [group_objects] */
 	struct evict_scratch *evict;
 	void *memory;
-	uint64_t memory_bytes;
 
 	uint32_t candidates[CACHE_CANDIDATES_MAX]; /* chunks that looked mostly dead */
 	uint32_t candidate_count;
@@ -120,6 +119,12 @@ MAY_WAIT int cache_delete(struct cache *, struct cache_key key);
 MAY_WAIT int cache_drain(struct cache *);
 
 /* ---- between the files of this folder ----------------------------------------------------- */
+
+/*
+ * Close the lane's filling group of a ring, which there is, and count it.  Waits.
+ * 0 or FORGE_E_NODE.
+ */
+MAY_WAIT int cache_close_group(struct cache *, uint32_t ring);
 
 /* Poll if it is time to; called at the start of every operation. */
 MAY_WAIT int cache_poll_if_due(struct cache *);

@@ -227,6 +227,12 @@ static inline int cn_overlong(const struct cn *cn, uint64_t positions)
 	return (int64_t)positions > (int64_t)cn->pool->plan.chunk_count * 3 / 2;
 }
 
+/* Is no other compute node attached, as last seen by an eviction? */
+static inline int cn_is_alone(const struct cn *cn)
+{
+	return atomic_load_explicit(&cn->cns_live, memory_order_relaxed) == 1;
+}
+
 /* Workers of all compute nodes that may claim at the same time. */
 static inline uint32_t cn_evictors(const struct cn *cn)
 {

@@ -24,7 +24,7 @@
 #define COMPACT_DEAD_PERCENT 66u
 /*
  * Deaths per FAA: an eighth of a group.  At 8 of 64 an update costs 1/8 verb more, and what
- * others do not know yet stays small beside the 75 %.
+ * others do not know yet stays small beside the 66 %.
  */
 #define PUBLISH_SHARE 8u
 
@@ -106,10 +106,11 @@ static void add_candidate(struct cache *c, uint32_t chunk)
 int cache_note_dead(struct cache *c, uint32_t chunk, uint32_t generation, uint32_t sn)
 {
 	struct cn *cn = c->cn;
-	int alone = atomic_load_explicit(&cn->cns_live, memory_order_relaxed) == 1, status = 0;
+	int status = 0;
 
 	cn_note_dead(cn, chunk, generation, sn);
-	if (!alone && cn_news_count(cn, chunk) * PUBLISH_SHARE >= cn->pool->plan.group_objects)
+	if (!cn_is_alone(cn) &&
+	    cn_news_count(cn, chunk) * PUBLISH_SHARE >= cn->pool->plan.group_objects)
 		status = publish(c, chunk);
 	if (!status && dead_enough(cn, chunk))
 		add_candidate(c, chunk);
@@ -121,7 +122,7 @@ static MAY_WAIT int compact_claimed(struct cache *c, struct evict_scratch *s,
 {
 	const struct cn *cn = c->cn;
 	const struct plan *p = &cn->pool->plan;
-	int alone = atomic_load_explicit(&cn->cns_live, memory_order_relaxed) == 1;
+	int alone = cn_is_alone(cn);
 	uint64_t row_address = plan_ofm_row_address(p, ring, g->position);
 	struct fab_op ops[] = {
 	    fab_read(FAB_SPACE, plan_twim_address(p, g->chunk, g->object_count), s->twims,
@@ -143,7 +144,6 @@ static MAY_WAIT int compact_claimed(struct cache *c, struct evict_scratch *s,
 	}
 	struct regroup_source source = {
 	    .claimed = *g,
-	    .ring = ring,
 	    .members = s->members,
 	    .keep = s->keeps,
 	    .carried = s->counts,

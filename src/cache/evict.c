@@ -128,7 +128,7 @@ static MAY_WAIT int claim(struct cache *c, struct evict_scratch *s, uint32_t rin
 	return status;
 }
 
-/* Step 2.  Rows of neighbouring positions are neighbours; a READ per group keeps it simple. */
+/* Step 2.  Rows of neighbouring positions are neighbours. */
 static MAY_WAIT int read_groups(struct cache *c, struct evict_scratch *s, uint32_t ring,
 				uint32_t from, uint32_t n)
 {
@@ -158,7 +158,7 @@ static MAY_WAIT int read_groups(struct cache *c, struct evict_scratch *s, uint32
 			     s->twims + (uint64_t)i * p->group_objects,
 			     s->claimed[i].object_count * TWIM_BYTES);
 	/* What others saw die; alone, this node has seen it all itself. */
-	if (atomic_load_explicit(&c->cn->cns_live, memory_order_relaxed) > 1)
+	if (!cn_is_alone(c->cn))
 		for (uint32_t i = from; i < n; i++)
 			ops[count++] =
 			    fab_read(FAB_EVICTION, plan_dead_address(p, s->claimed[i].chunk),
@@ -179,7 +179,6 @@ static uint32_t unflushed(struct cache *c, const struct evict_scratch *s, uint32
 	uint32_t late = 0, live = 0, workers = 0;
 
 	*asleep = 0;
-
 	for (uint32_t i = 0; i < cn->pool->plan.cn_max; i++) {
 		const struct layout_registry *line = &s->lines[i];
 
@@ -288,7 +287,6 @@ static void gather(struct cache *c, struct evict_scratch *s, uint32_t ring, uint
 		memset(s->groups[i].keep, 0, g->object_count);
 		s->sources[i] = (struct regroup_source){
 		    .claimed = *g,
-		    .ring = ring,
 		    .members = members,
 		    .keep = s->groups[i].keep,
 		    .carried = count,

@@ -125,7 +125,7 @@ static MAY_WAIT int flush_group(struct cache *c, uint32_t ring, uint64_t positio
 	 * Alone in the pool: whoever evicts the group is this node, which adds its own counts
 	 * anyway.  (A node that joins just now misses the counts of one window.)
 	 */
-	if (atomic_load_explicit(&cn->cns_live, memory_order_relaxed) == 1)
+	if (cn_is_alone(cn))
 		return 0;
 	uint32_t n = take_counts(cn, chunk, words, which);
 

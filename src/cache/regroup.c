@@ -91,6 +91,13 @@ static int member_valid(const struct cache *c, const struct regroup_scratch *scr
 	return home.fingerprint == m->fingerprint && slot < LAYOUT_NEIGHBOURHOOD;
 }
 
+/* Is the member wanted, and was what was READ of it its object? */
+static int is_movable(const struct cache *c, const struct regroup_scratch *scratch,
+		      const struct regroup_source *s, uint32_t sn)
+{
+	return s->keep[sn] && s->members[sn].units > 0 && member_valid(c, scratch, s, sn);
+}
+
 /* The lane's group for the target, with room for `units`; NULL if no chunk is at hand. */
 static MAY_WAIT int room_for(struct cache *c, uint32_t target, uint32_t units,
 			     struct open_group **out)
@@ -100,10 +107,8 @@ static MAY_WAIT int room_for(struct cache *c, uint32_t target, uint32_t units,
 	int status = 0;
 
 	*out = NULL;
-	if (lane->filling[target] && !open_group_fits(p, lane->filling[target], units)) {
-		status = lane_close(lane, c->worker, target, c->twim);
-		c->count.groups_sealed++;
-	}
+	if (lane->filling[target] && !open_group_fits(p, lane->filling[target], units))
+		status = cache_close_group(c, target);
 	if (!status && !lane->filling[target] && lane->reserve_count > 0)
 		status = lane_open(lane, c->worker, target);
 	if (!status && lane->filling[target] && open_group_fits(p, lane->filling[target], units))
@@ -123,7 +128,7 @@ static uint32_t pack(struct cache *c, struct regroup_scratch *scratch,
 		uint32_t units = s->members[sn].units;
 		uint32_t bytes = units * LAYOUT_UNIT_BYTES;
 
-		if (!s->keep[sn] || units == 0 || !member_valid(c, scratch, s, sn))
+		if (!is_movable(c, scratch, s, sn))
 			continue;
 		if (!open_group_fits(p, g, units))
 			break;
@@ -215,9 +220,7 @@ int regroup_move(struct cache *c, struct regroup_scratch *scratch, struct regrou
 	int status = read_kept(c, scratch, s, purpose);
 
 	while (!status) {
-		while (next < s->claimed.object_count &&
-		       (!s->keep[next] || s->members[next].units == 0 ||
-			!member_valid(c, scratch, s, next)))
+		while (next < s->claimed.object_count && !is_movable(c, scratch, s, next))
 			next++;
 		if (next == s->claimed.object_count)
 			break;

@@ -10,7 +10,6 @@
 /* A group in our hands (its chunk word is evicting, with us as the owner). */
 struct regroup_source {
 	struct ring_claimed claimed;
-	uint32_t ring;		     /* it was claimed from */
 	struct twim_member *members; /* [object_count] */
 	const uint8_t *keep;	     /* [object_count] rescue this member */
 	const uint8_t *carried;	     /* [object_count] counts of the kept ones */

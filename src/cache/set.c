@@ -67,8 +67,7 @@ static MAY_WAIT int find_room_elsewhere(struct cache *c, uint32_t ring, uint32_t
 		*place = open_group_take(p, g, units);
 		return 0;
 	}
-	c->count.groups_sealed++;
-	int status = lane_close(c->lane, c->worker, other, c->twim);
+	int status = cache_close_group(c, other);
 
 	return status ? status : FORGE_E_AGAIN;
 }
@@ -88,10 +87,8 @@ static MAY_WAIT int find_room(struct cache *c, uint32_t ring, uint32_t units,
 			*place = open_group_take(p, g, units);
 			return 0;
 		}
-		if (g) {
-			status = lane_close(lane, c->worker, ring, c->twim);
-			c->count.groups_sealed++;
-		}
+		if (g)
+			status = cache_close_group(c, ring);
 		if (!status)
 			status = cache_reserve(c);
 		if (!status && !lane->filling[ring] && lane->reserve_count > 0)
