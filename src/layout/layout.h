@@ -11,7 +11,7 @@
  *   cursors      64                           ring cursors, flush generation       (hot words)
  *   ofm          2 x rows x row_bytes         one counter byte per object          (hot words)
  *   registry     64 x cn_max                  one line per compute node
- *   stats        256 x cn_max                 counters each CN publishes for `forge stat`
+ *   stats        256 x cn_max                 zero; for counters a CN will publish
  *   chunk table  8 x chunk_count              one word per chunk, the point of truth
  *   dead map     8 x dead_words x chunk_count one bit per object that lost its slot
  *   rings        3 x 8 x ring_nodes           small, main, free
