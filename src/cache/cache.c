@@ -42,15 +42,40 @@ void cache_fini(struct cache *c)
 	c->memory = NULL;
 }
 
+/* The fibers of a lane share what it sealed; whoever looks first counts it. */
+static void count_sealed(struct cache *c)
+{
+	struct lane_sealed *sealed = &c->lane->sealed;
+
+	c->count.groups_sealed += sealed->groups;
+	c->count.objects_sealed += sealed->objects;
+	c->count.bytes_sealed += sealed->bytes;
+	*sealed = (struct lane_sealed){0};
+}
+
 int cache_close_group(struct cache *c, uint32_t ring)
 {
-	c->count.groups_sealed++;
-	return lane_close(c->lane, c->worker, ring, c->twim);
+	int status = lane_close(c->lane, c->worker, ring, c->twim);
+
+	count_sealed(c);
+	return status;
+}
+
+int cache_make_way(struct cache *c, uint32_t ring)
+{
+	int status = 0;
+
+	while (!status && lane_is_crowded(c->lane, ring))
+		status = cache_close_group(c, ring);
+	return status;
 }
 
 int cache_drain(struct cache *c)
 {
-	return lane_drain(c->lane, c->worker, c->twim);
+	int status = lane_drain(c->lane, c->worker, c->twim);
+
+	count_sealed(c);
+	return status;
 }
 
 static int some_ring_overlong(const struct cn *cn)

@@ -33,6 +33,8 @@
 	COUNTER(ghost_hits, "Sets of a key that had left the small ring lately")                \
 	COUNTER(invalid_removed, "slots whose object was found invalid and CASed away")         \
 	COUNTER(groups_sealed, "groups sealed into a ring")                                     \
+	COUNTER(objects_sealed, "members they had")                                             \
+	COUNTER(bytes_sealed, "bytes of their objects and TWIMs, of as many chunks")            \
 	COUNTER(evictions, "batches of groups claimed for eviction")                            \
 	COUNTER(groups_regrouped, "evicted groups of which the hot objects were copied")        \
 	COUNTER(groups_requeued, "groups that went round again whole")                          \
@@ -121,10 +123,14 @@ MAY_WAIT int cache_drain(struct cache *);
 /* ---- between the files of this folder ----------------------------------------------------- */
 
 /*
- * Close the lane's filling group of a ring, which there is, and count it.  Waits.
+ * Close the fullest group the lane fills for a ring, and count what was sealed.  Waits.
  * 0 or FORGE_E_NODE.
  */
 MAY_WAIT int cache_close_group(struct cache *, uint32_t ring);
+
+/* Nothing fitted: close groups of the ring until the lane may open another one.  Waits.  The same.
+ */
+MAY_WAIT int cache_make_way(struct cache *, uint32_t ring);
 
 /* Poll if it is time to; called at the start of every operation. */
 MAY_WAIT int cache_poll_if_due(struct cache *);

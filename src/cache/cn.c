@@ -56,6 +56,7 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	    .poll_interval_us =
 		o->poll_interval_us ? o->poll_interval_us : CN_POLL_INTERVAL_US_DEFAULT,
 	    .map_trust_us = o->map_trust_us ? o->map_trust_us : CN_MAP_TRUST_US_DEFAULT,
+	    .open_groups = o->open_groups,
 	    .poll_every_op = o->poll_every_op,
 	    .flush_cap = (uint8_t)(pool_rule(pool, RULE_FLUSH_CAPPED) ? cap : UINT8_MAX),
 	    .late_groups = policy->late_groups(pool->plan.chunk_count),

@@ -24,6 +24,7 @@ struct cn_options {
 	uint32_t worker_count;	   /* workers that share this CN, at most CN_WORKERS_MAX */
 	uint32_t poll_interval_us; /* the paper's 100 */
 	uint32_t map_trust_us;
+	uint32_t open_groups;  /* a lane fills at once for each ring; 0: by its share of the pool */
 	uint8_t poll_every_op; /* for small worlds without time */
 	/* NULL: nobody is ever proven dead.  Borrowed until cn_close(). */
 	const struct liveness *alive;
@@ -62,6 +63,7 @@ struct cn {
 	uint32_t worker_count;
 	uint32_t poll_interval_us;
 	uint32_t map_trust_us;
+	uint32_t open_groups;
 	uint8_t poll_every_op;
 	uint8_t flush_cap; /* most a flush adds to one counter: 85 / cn_max */
 

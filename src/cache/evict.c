@@ -46,6 +46,7 @@ static uint64_t layout_scratch(const struct plan *p, uint8_t *memory, struct evi
 		    .copy = carve(&at, p->chunk_bytes + LAYOUT_PAD_BYTES),
 		    .ops = carve(&at, (n + 3 * RING_CLAIM_MAX + 2) * sizeof(struct fab_op)),
 		    .places = carve(&at, n * sizeof(struct lane_place)),
+		    .pending = carve(&at, n * sizeof(uint32_t)),
 		    .moved = carve(&at, n * sizeof(uint32_t)),
 		    .offset = carve(&at, n * sizeof(uint32_t)),
 		},

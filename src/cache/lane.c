@@ -6,6 +6,11 @@
  * and it is written before the chunk can be found (ring_enqueue posts after it).  A crash before
  * the enqueue leaves the chunk open in our name: a recoverer scans the index for words that
  * point into it.
+ *
+ * Several groups of a ring being filled change nothing in that: each has its own count of Sets
+ * in flight, no object moves from one to another, and which is sealed first matters to nobody's
+ * correctness, for an object's place in the ring's order is its group's ticket.  Fibers of a lane
+ * may open or close groups while another one waits, so whoever waited asks lane_fit() again.
  */
 #include "cache/lane.h"
 
@@ -26,8 +31,14 @@ int lane_init(struct lane *lane, struct cn *cn)
 	if (!pool_rule(cn->pool, RULE_CN_CHUNK_CAP))
 		cap = p->chunk_count;
 	*lane = (struct lane){.cn = cn, .memory = memory};
-	/* Two groups are open; at least one chunk in hand lets an eviction finish. */
-	lane->reserve_cap = cap > 3 ? cap - 2 : 1;
+	lane->filling_max = cn->open_groups ? cn->open_groups : cap / LANE_SHARE_PER_FILLING;
+	lane->filling_max = lane->filling_max < 1		   ? 1
+			    : lane->filling_max > LANE_FILLING_MAX ? LANE_FILLING_MAX
+								   : lane->filling_max;
+	/* Those are open; at least one chunk in hand lets an eviction finish. */
+	uint32_t open = RING_QUEUES * lane->filling_max;
+
+	lane->reserve_cap = cap > open + 1 ? cap - open : 1;
 	if (lane->reserve_cap > LANE_RESERVE_MAX)
 		lane->reserve_cap = LANE_RESERVE_MAX;
 	for (unsigned i = 0; i < LANE_GROUPS_MAX; i++) {
@@ -49,6 +60,51 @@ int open_group_fits(const struct plan *p, const struct open_group *g, uint32_t u
 	return g->object_count < p->group_objects &&
 	       (uint64_t)(g->units_used + units) * LAYOUT_UNIT_BYTES <=
 		   plan_group_bytes(p, g->object_count + 1);
+}
+
+/* Bytes another object and its TWIM entry may take; 0 when no more members are permitted. */
+static uint32_t room_left(const struct plan *p, const struct open_group *g)
+{
+	if (g->object_count >= p->group_objects)
+		return 0;
+	return plan_group_bytes(p, g->object_count) - g->units_used * LAYOUT_UNIT_BYTES;
+}
+
+struct open_group *lane_fit(const struct lane *lane, uint32_t ring, uint32_t units)
+{
+	for (uint32_t i = 0; i < lane->filling_count[ring]; i++)
+		if (open_group_fits(&lane->cn->pool->plan, lane->filling[ring][i], units))
+			return lane->filling[ring][i];
+	return NULL;
+}
+
+int lane_may_open(const struct lane *lane, uint32_t ring, uint32_t units)
+{
+	return lane->reserve_count > 0 && lane->filling_count[ring] < lane->filling_max &&
+	       !lane_fit(lane, ring, units);
+}
+
+/* Which of the groups being filled has the least room; there is one. */
+static uint32_t fullest(const struct lane *lane, uint32_t ring)
+{
+	const struct plan *p = &lane->cn->pool->plan;
+	uint32_t best = 0;
+
+	for (uint32_t i = 1; i < lane->filling_count[ring]; i++)
+		if (room_left(p, lane->filling[ring][i]) < room_left(p, lane->filling[ring][best]))
+			best = i;
+	return best;
+}
+
+int lane_is_crowded(const struct lane *lane, uint32_t ring)
+{
+	const struct plan *p = &lane->cn->pool->plan;
+
+	if (lane->filling_count[ring] == 0)
+		return 0;
+	return lane->filling_count[ring] >= lane->filling_max ||
+	       room_left(p, lane->filling[ring][fullest(lane, ring)]) <
+		   plan_expected_bytes(p) + TWIM_BYTES;
 }
 
 struct lane_place open_group_take(const struct plan *p, struct open_group *g, uint32_t units)
@@ -106,6 +162,9 @@ static MAY_WAIT int seal(struct lane *lane, struct worker *w, struct open_group 
 		cn_note(lane->cn, g->chunk, chunk_pack_queued(g->ring, g->generation, position),
 			g->carried, n);
 	g->state = OPEN_UNUSED;
+	lane->sealed.groups++;
+	lane->sealed.objects += n;
+	lane->sealed.bytes += (uint64_t)g->units_used * LAYOUT_UNIT_BYTES + n * TWIM_BYTES;
 	return status;
 }
 
@@ -140,11 +199,14 @@ int lane_land(struct lane *lane, struct worker *w, struct open_group *g, uint64_
 
 int lane_close(struct lane *lane, struct worker *w, uint32_t ring, uint64_t *scratch)
 {
-	struct open_group *g = lane->filling[ring];
-
-	if (!g)
+	if (lane->filling_count[ring] == 0)
 		return 0;
-	lane->filling[ring] = NULL;
+	uint32_t at = fullest(lane, ring);
+	struct open_group *g = lane->filling[ring][at];
+
+	lane->filling_count[ring]--;
+	for (; at < lane->filling_count[ring]; at++)
+		lane->filling[ring][at] = lane->filling[ring][at + 1];
 	g->state = OPEN_CLOSING;
 	if (g->in_flight > 0 && pool_rule(lane->cn->pool, RULE_SEAL_WAITS_IN_FLIGHT))
 		return 0;
@@ -156,7 +218,7 @@ int lane_open(struct lane *lane, struct worker *w, uint32_t ring)
 	struct cn *cn = lane->cn;
 	struct open_group *g = NULL;
 
-	assert(lane->reserve_count > 0 && !lane->filling[ring]);
+	assert(lane->reserve_count > 0 && lane->filling_count[ring] < lane->filling_max);
 	for (unsigned i = 0; i < LANE_GROUPS_MAX && !g; i++)
 		if (lane->groups[i].state == OPEN_UNUSED)
 			g = &lane->groups[i];
@@ -183,11 +245,11 @@ int lane_open(struct lane *lane, struct worker *w, uint32_t ring)
 		return status;
 	}
 	cn_note(cn, c.chunk, g->word, NULL, 0);
-	if (lane->filling[ring]) {
+	if (lane->filling_count[ring] >= lane->filling_max) {
 		/* Another fiber of this lane was faster; keep ours for the next time. */
 		return unopen(lane, w, g);
 	}
-	lane->filling[ring] = g;
+	lane->filling[ring][lane->filling_count[ring]++] = g;
 	return 0;
 }
 
@@ -248,8 +310,9 @@ int lane_drain(struct lane *lane, struct worker *w, uint64_t *scratch)
 	int status = 0;
 
 	lane->reserve_cap = 0;
-	for (uint32_t ring = 0; ring < RING_QUEUES && !status; ring++)
-		status = lane_close(lane, w, ring, scratch);
+	for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
+		while (lane->filling_count[ring] > 0 && !status)
+			status = lane_close(lane, w, ring, scratch);
 	while (lane->reserve_count > 0 && !status)
 		status = lane_give(lane, w, lane->reserve[--lane->reserve_count]);
 	return status;

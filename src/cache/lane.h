@@ -2,9 +2,11 @@
  * lane.h: the chunks a worker writes into: its open groups and its reserve.
  *
  * A lane belongs to one thread and may be shared by the fibers of that thread.  For each queue
- * it fills one group at a time; groups that are full but still have Sets in flight wait in the
- * lane until the last of them lands, and the one that lands it seals.  Nobody else ever writes
- * into a lane's chunks: they are open or reserved in this CN's name.
+ * it fills up to filling_max groups at a time, oldest first: an object goes into the first that
+ * has room for it (first fit), so that the gap a large object leaves is filled by small ones.
+ * When none has room the fullest is closed.  Groups that are closed but still have Sets in flight
+ * wait in the lane until the last of them lands, and the one that lands it seals.  Nobody else
+ * ever writes into a lane's chunks: they are open or reserved in this CN's name.
  */
 #ifndef FORGE_CACHE_LANE_H
 #define FORGE_CACHE_LANE_H
@@ -13,8 +15,18 @@
 
 #include "cache/cn.h"
 
-#define LANE_GROUPS_MAX	 8u  /* open at once: two being filled, the rest closing */
+#define LANE_GROUPS_MAX	 16u /* open at once: those being filled, the rest closing */
 #define LANE_RESERVE_MAX 16u /* chunks in hand */
+/*
+ * Groups filled at once for one ring.  Sealed groups of Meta's size mixes are full to
+ * (doc/benchmarks.md): with 1 .89 to .98, with 2 .991 to .996, with 4 .995 to .998.
+ */
+#define LANE_FILLING_MAX 4u
+/*
+ * One of them for so many chunks of the lane's share: all that are open then hold at most an
+ * eighth of it, and of a pool with few compute nodes far less.  A share below 32 has one.
+ */
+#define LANE_SHARE_PER_FILLING 16u
 
 enum open_state {
 	OPEN_UNUSED,
@@ -41,10 +53,20 @@ struct lane_chunk {
 	uint32_t generation;
 };
 
+/* What a lane sealed, in all. */
+struct lane_sealed {
+	uint64_t groups;
+	uint64_t objects; /* members, dead ones included */
+	uint64_t bytes;	  /* of their objects and TWIMs: what was filled of their chunks */
+};
+
 struct lane {
 	struct cn *cn;
 	struct open_group groups[LANE_GROUPS_MAX];
-	struct open_group *filling[RING_QUEUES]; /* NULL: none */
+	struct open_group *filling[RING_QUEUES][LANE_FILLING_MAX]; /* oldest first */
+	uint32_t filling_count[RING_QUEUES];
+	uint32_t filling_max; /* for each ring */
+	struct lane_sealed sealed;
 	struct lane_chunk reserve[LANE_RESERVE_MAX];
 	uint32_t reserve_count;
 	uint32_t reserve_cap; /* most the CN's share of chunks permits */
@@ -66,6 +88,18 @@ struct lane_place {
 /* Does the group have room for one more object of that size? */
 int open_group_fits(const struct plan *, const struct open_group *, uint32_t units);
 
+/* The oldest group the lane fills for a ring that has room for the object; NULL: none has. */
+struct open_group *lane_fit(const struct lane *, uint32_t ring, uint32_t units);
+
+/* Does no filling group have room, and may and can another one be opened? */
+int lane_may_open(const struct lane *, uint32_t ring, uint32_t units);
+
+/*
+ * Nothing fitted: should a group be closed before the next is opened?  Yes while the ring has as
+ * many as it may have, or one without room for an object of the expected size.
+ */
+int lane_is_crowded(const struct lane *, uint32_t ring);
+
 /* Take room in a group that fits; the group now has one more in flight. */
 struct lane_place open_group_take(const struct plan *, struct open_group *, uint32_t units);
 
@@ -78,10 +112,16 @@ void open_group_record(struct lane_place, uint64_t twim_entry, uint8_t carried);
  */
 MAY_WAIT int lane_land(struct lane *, struct worker *, struct open_group *, uint64_t *scratch);
 
-/* No more objects into the ring's filling group: seal it now, or when the last Set lands. */
+/*
+ * No more objects into the fullest group the ring fills (the oldest of several): seal it now, or
+ * when the last Set lands.  Nothing to do if there is none.
+ */
 MAY_WAIT int lane_close(struct lane *, struct worker *, uint32_t ring, uint64_t *scratch);
 
-/* Start filling a chunk from the reserve (which is not empty) for a ring. */
+/*
+ * Start filling a chunk from the reserve (which is not empty) for a ring that may have one more.
+ * 0, FORGE_E_AGAIN while all LANE_GROUPS_MAX are in use, or FORGE_E_NODE.
+ */
 MAY_WAIT int lane_open(struct lane *, struct worker *, uint32_t ring);
 
 /* Put a chunk that is reserved in our name into the reserve, or into the free ring. */

@@ -98,40 +98,40 @@ static int is_movable(const struct cache *c, const struct regroup_scratch *scrat
 	return s->keep[sn] && s->members[sn].units > 0 && member_valid(c, scratch, s, sn);
 }
 
-/* The lane's group for the target, with room for `units`; NULL if no chunk is at hand. */
+/* A group of the lane for the target, with room for `units`; NULL if no chunk is at hand. */
 static MAY_WAIT int room_for(struct cache *c, uint32_t target, uint32_t units,
 			     struct open_group **out)
 {
-	const struct plan *p = &c->cn->pool->plan;
 	struct lane *lane = c->lane;
 	int status = 0;
 
-	*out = NULL;
-	if (lane->filling[target] && !open_group_fits(p, lane->filling[target], units))
-		status = cache_close_group(c, target);
-	if (!status && !lane->filling[target] && lane->reserve_count > 0)
+	if (!lane_fit(lane, target, units))
+		status = cache_make_way(c, target);
+	if (!status && lane_may_open(lane, target, units))
 		status = lane_open(lane, c->worker, target);
-	if (!status && lane->filling[target] && open_group_fits(p, lane->filling[target], units))
-		*out = lane->filling[target];
+	*out = lane_fit(lane, target, units);
 	return status == FORGE_E_AGAIN ? 0 : status;
 }
 
-/* Take places for valid members from *next on, as many as fit the group; returns how many. */
+/*
+ * Take places in the group for those of the pending members that fit, side by side, so that one
+ * WRITE brings them; the others stay pending.  Returns how many.
+ */
 static uint32_t pack(struct cache *c, struct regroup_scratch *scratch,
-		     const struct regroup_source *s, struct open_group *g, uint32_t *next)
+		     const struct regroup_source *s, struct open_group *g, uint32_t *pending)
 {
 	const struct plan *p = &c->cn->pool->plan;
-	uint32_t n = 0, at = 0;
+	uint32_t n = 0, at = 0, left = 0;
 
-	for (; *next < s->claimed.object_count; (*next)++) {
-		uint32_t sn = *next;
+	for (uint32_t i = 0; i < *pending; i++) {
+		uint32_t sn = scratch->pending[i];
 		uint32_t units = s->members[sn].units;
 		uint32_t bytes = units * LAYOUT_UNIT_BYTES;
 
-		if (!is_movable(c, scratch, s, sn))
+		if (!open_group_fits(p, g, units)) {
+			scratch->pending[left++] = sn;
 			continue;
-		if (!open_group_fits(p, g, units))
-			break;
+		}
 		struct lane_place place = open_group_take(p, g, units);
 
 		memcpy(scratch->copy + at, scratch->read + scratch->offset[sn], bytes);
@@ -140,6 +140,7 @@ static uint32_t pack(struct cache *c, struct regroup_scratch *scratch,
 		scratch->moved[n++] = sn;
 		at += bytes;
 	}
+	*pending = left;
 	return n;
 }
 
@@ -216,17 +217,16 @@ static MAY_WAIT int book(struct cache *c, struct regroup_scratch *scratch,
 int regroup_move(struct cache *c, struct regroup_scratch *scratch, struct regroup_source *s,
 		 uint32_t target, enum fab_purpose purpose)
 {
-	uint32_t next = 0;
+	uint32_t pending = 0;
 	int status = read_kept(c, scratch, s, purpose);
 
-	while (!status) {
-		while (next < s->claimed.object_count && !is_movable(c, scratch, s, next))
-			next++;
-		if (next == s->claimed.object_count)
-			break;
+	for (uint32_t sn = 0; !status && sn < s->claimed.object_count; sn++)
+		if (is_movable(c, scratch, s, sn))
+			scratch->pending[pending++] = sn;
+	while (!status && pending > 0) {
 		struct open_group *g;
 
-		status = room_for(c, target, s->members[next].units, &g);
+		status = room_for(c, target, s->members[scratch->pending[0]].units, &g);
 		if (status)
 			break;
 		if (!g) {
@@ -238,10 +238,8 @@ int regroup_move(struct cache *c, struct regroup_scratch *scratch, struct regrou
 				break;
 			continue;
 		}
-		uint32_t n = pack(c, scratch, s, g, &next);
+		uint32_t n = pack(c, scratch, s, g, &pending);
 
-		if (n == 0)
-			break;
 		/* The first share of a group brings its heat; a group rarely needs two. */
 		g->heat += s->heat;
 		s->heat = 0;

@@ -24,12 +24,13 @@ struct regroup_scratch {
 	uint8_t *copy;		   /* objects as they will be WRITTEN, chunk_bytes */
 	struct fab_op *ops;	   /* [group_objects + 1] */
 	struct lane_place *places; /* [group_objects] */
+	uint32_t *pending;	   /* [group_objects] SNs that still need a place */
 	uint32_t *moved;	   /* [group_objects] SNs in the copy */
 	uint32_t *offset;	   /* [group_objects] where in read[] */
 };
 
 /*
- * Copy the kept members into the lane's group bound for `target`, and free the chunk.
+ * Copy the kept members into the lane's groups bound for `target`, and free the chunk.
  * Never waits for space: if no chunk is at hand the source's own is freed first, with all its
  * kept members in local memory, and becomes the next open group.
  * Waits.  0 or FORGE_E_NODE.  A chunk that was taken from us meanwhile is no error.

@@ -35,8 +35,8 @@
 
 /* Index races a Set may lose before it says FORGE_E_AGAIN. */
 #define SET_ROUNDS_MAX 64u
-/* Tries to get a place in an open group. */
-#define PLACE_TRIES_MAX 8u
+/* Tries to get a place in an open group; one may have to seal all that are being filled. */
+#define PLACE_TRIES_MAX (LANE_GROUPS_MAX + 8u)
 
 struct set_state {
 	struct cache_key key;
@@ -50,48 +50,46 @@ struct set_state {
 };
 
 /*
- * No chunk is to be had: each is in somebody's hand, and one may be in ours, as the group bound
- * for the other ring, which fills slowly.  Put the object there, or seal it, so that it can be
- * evicted; otherwise a few workers on a small pool would keep all chunks open for ever.
+ * No chunk is to be had: each is in somebody's hand, and some may be in ours, as groups bound for
+ * the other ring, which fills slowly.  Put the object there, or seal one of ours, so that it can
+ * be evicted; otherwise a few workers on a small pool would keep all chunks open for ever.
  */
 static MAY_WAIT int find_room_elsewhere(struct cache *c, uint32_t ring, uint32_t units,
 					struct lane_place *place)
 {
-	const struct plan *p = &c->cn->pool->plan;
+	struct lane *lane = c->lane;
 	uint32_t other = ring == RING_SMALL ? RING_MAIN : RING_SMALL;
-	struct open_group *g = c->lane->filling[other];
+	struct open_group *g = lane_fit(lane, other, units);
 
-	if (!g)
-		return FORGE_E_NO_SPACE;
-	if (open_group_fits(p, g, units)) {
-		*place = open_group_take(p, g, units);
+	if (g) {
+		*place = open_group_take(&c->cn->pool->plan, g, units);
 		return 0;
 	}
-	int status = cache_close_group(c, other);
+	if (!lane->filling_count[other] && !lane->filling_count[ring])
+		return FORGE_E_NO_SPACE;
+	int status = cache_close_group(c, lane->filling_count[other] ? other : ring);
 
 	return status ? status : FORGE_E_AGAIN;
 }
 
-/* Room in the group bound for a ring: open, close and reserve until there is some. */
+/* Room in a group bound for a ring: close, reserve and open until there is some. */
 static MAY_WAIT int find_room(struct cache *c, uint32_t ring, uint32_t units,
 			      struct lane_place *place)
 {
-	const struct plan *p = &c->cn->pool->plan;
 	struct lane *lane = c->lane;
 
 	for (unsigned try = 0; try < PLACE_TRIES_MAX; try++) {
-		struct open_group *g = lane->filling[ring];
-		int status = 0;
+		struct open_group *g = lane_fit(lane, ring, units);
 
-		if (g && open_group_fits(p, g, units)) {
-			*place = open_group_take(p, g, units);
+		if (g) {
+			*place = open_group_take(&c->cn->pool->plan, g, units);
 			return 0;
 		}
-		if (g)
-			status = cache_close_group(c, ring);
+		int status = cache_make_way(c, ring);
+
 		if (!status)
 			status = cache_reserve(c);
-		if (!status && !lane->filling[ring] && lane->reserve_count > 0)
+		if (!status && lane_may_open(lane, ring, units))
 			status = lane_open(lane, c->worker, ring);
 		if (status == FORGE_E_NO_SPACE) {
 			status = find_room_elsewhere(c, ring, units, place);

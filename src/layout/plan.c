@@ -199,12 +199,6 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 
 #undef REFUSE
 
-/* Of an object of the expected size, beside its TWIM entry. */
-static uint64_t plan_stored_bytes(const struct plan *p)
-{
-	return (uint64_t)layout_object_units(0, p->object_bytes) * LAYOUT_UNIT_BYTES;
-}
-
 int plan_valid(const struct plan *p, char *error_text, size_t error_bytes)
 {
 	struct plan again = *p;
@@ -220,7 +214,8 @@ int plan_valid(const struct plan *p, char *error_text, size_t error_bytes)
 		wrong = "chunk_count";
 	else if (p->chunk_bytes % 64 != 0 || p->chunk_bytes < 64 || p->chunk_bytes > (64u << 20))
 		wrong = "chunk_bytes";
-	else if ((uint64_t)p->group_objects * (plan_stored_bytes(p) + TWIM_BYTES) > p->chunk_bytes)
+	else if ((uint64_t)p->group_objects * ((uint64_t)plan_expected_bytes(p) + TWIM_BYTES) >
+		 p->chunk_bytes)
 		wrong = "object_bytes"; /* a TWIM would reach beyond its chunk */
 	else if (round_up_u64((uint64_t)LAYOUT_OBJECT_HEADER_BYTES + 16 + p->value_bytes_max,
 			      LAYOUT_UNIT_BYTES) +
@@ -262,7 +257,7 @@ uint64_t plan_metadata_bytes(const struct plan *p)
 
 static uint32_t plan_fitting_objects(const struct plan *p)
 {
-	uint32_t fit = (uint32_t)(p->chunk_bytes / (plan_stored_bytes(p) + TWIM_BYTES));
+	uint32_t fit = (uint32_t)(p->chunk_bytes / (plan_expected_bytes(p) + TWIM_BYTES));
 
 	return fit < p->group_objects ? fit : p->group_objects;
 }
@@ -274,7 +269,7 @@ uint64_t plan_capacity_objects(const struct plan *p)
 
 int plan_print(const struct plan *p, char *text, size_t text_bytes)
 {
-	uint32_t stored = (uint32_t)plan_stored_bytes(p);
+	uint32_t stored = plan_expected_bytes(p);
 	uint32_t in_group = plan_fitting_objects(p);
 	uint64_t objects = plan_capacity_objects(p);
 	double fill = (double)in_group * stored / plan_group_bytes(p, p->group_objects);

@@ -98,6 +98,12 @@ static inline uint32_t plan_group_bytes(const struct plan *p, uint32_t object_co
 	return p->chunk_bytes - TWIM_BYTES * object_count;
 }
 
+/* Bytes an object of the expected size takes, beside its TWIM entry. */
+static inline uint32_t plan_expected_bytes(const struct plan *p)
+{
+	return layout_object_units(0, p->object_bytes) * LAYOUT_UNIT_BYTES;
+}
+
 /* ---- addresses ---------------------------------------------------------------------------- */
 
 static inline uint64_t plan_chunk_address(const struct plan *p, uint32_t chunk)

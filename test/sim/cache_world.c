@@ -14,8 +14,9 @@
 
 #include "pool/object.h"
 
-#define VALUE_WORDS  3u
-#define OBJECT_BYTES (VALUE_WORDS * 8 + 8)
+#define VALUE_WORDS	  3u
+#define LARGE_VALUE_WORDS 9u
+#define OBJECT_BYTES	  (VALUE_WORDS * 8 + 8)
 
 uint32_t world_key_index(char letter)
 {
@@ -79,38 +80,49 @@ static void note(struct cache_world *cw, int status, const char *text, uint32_t 
 	snprintf(cw->why, sizeof(cw->why), "%s of key %u: %s", text, key, status_name(status));
 }
 
-static void fill_value(uint64_t words[VALUE_WORDS], uint32_t key, uint64_t value)
+static uint32_t value_words(const struct cache_world *cw, uint32_t key)
 {
-	for (uint32_t i = 0; i < VALUE_WORDS; i++)
+	char letter = (char)(key < 26 ? 'a' + key : 'A' + key - 26);
+
+	return cw->spec->large && strchr(cw->spec->large, letter) ? LARGE_VALUE_WORDS : VALUE_WORDS;
+}
+
+/* Returns the bytes of the value. */
+static uint32_t fill_value(const struct cache_world *cw, uint64_t words[LARGE_VALUE_WORDS],
+			   uint32_t key, uint64_t value)
+{
+	uint32_t n = value_words(cw, key);
+
+	for (uint32_t i = 0; i < n; i++)
 		words[i] = value << 8 | key;
+	return n * (uint32_t)sizeof(words[0]);
 }
 
 static int op_set(struct cache_world *cw, struct cache *c, uint32_t key, uint64_t value)
 {
-	uint64_t words[VALUE_WORDS];
+	uint64_t words[LARGE_VALUE_WORDS];
+	struct cache_item item = {.value = words, .bytes = fill_value(cw, words, key, value)};
 
-	fill_value(words, key, value);
-	return cache_set(c, world_key(cw, key),
-			 &(struct cache_item){.value = words, .bytes = sizeof(words)});
+	return cache_set(c, world_key(cw, key), &item);
 }
 
 /* *value receives what the Get saw; a value that no Set wrote to this key is noted. */
 static int op_get(struct cache_world *cw, struct cache *c, uint32_t key, uint64_t *value)
 {
 	struct cache_value found;
-	uint64_t words[VALUE_WORDS], expected[VALUE_WORDS];
+	uint64_t words[LARGE_VALUE_WORDS], expected[LARGE_VALUE_WORDS];
 	int status = cache_get(c, world_key(cw, key), &found);
 
 	if (status)
 		return status;
-	if (found.bytes != sizeof(words)) {
+	if (found.bytes != value_words(cw, key) * sizeof(words[0])) {
 		note(cw, FORGE_E_CORRUPT, "length of the value", key);
 		return FORGE_MISS;
 	}
-	memcpy(words, found.data, sizeof(words));
+	memcpy(words, found.data, found.bytes);
 	*value = words[0] >> 8;
-	fill_value(expected, key, *value);
-	if (memcmp(words, expected, sizeof(words)) != 0) {
+	fill_value(cw, expected, key, *value);
+	if (memcmp(words, expected, found.bytes) != 0) {
 		note(cw, FORGE_E_CORRUPT, "a torn or foreign value", key);
 		return FORGE_MISS;
 	}
@@ -350,6 +362,7 @@ static int open_cns(struct cache_world *cw, struct worker *w)
 		    .poll_interval_us =
 			cw->spec->poll_interval_us ? cw->spec->poll_interval_us : 100000000,
 		    .map_trust_us = cw->spec->map_trust_us ? cw->spec->map_trust_us : 1000000000,
+		    .open_groups = cw->spec->open_groups,
 		};
 
 		status = cn_open(&cw->cns[i], &cw->pool, cw->policy, w, &options, 100 + i, lines);

@@ -48,7 +48,9 @@ struct world_spec {
 	const char *name;
 	const char *policy; /* NULL: forge */
 	const char *keys;   /* letters of the keys Rn uses and the end Gets */
+	const char *large;  /* letters of the keys whose values are thrice as long; NULL: none */
 	uint32_t chunk_count, group_objects;
+	uint32_t open_groups;			      /* 0: by the share, which makes it 1 */
 	uint32_t cn_max;			      /* 0: as many as there are */
 	uint32_t poll_interval_us;		      /* 0: poll only where the script says so */
 	uint32_t map_trust_us;			      /* 0: the default */

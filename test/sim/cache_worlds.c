@@ -25,6 +25,8 @@
 		.before = {{0, "Sb"}, {1, "Sy Sz"}}
 /* Enough Sets to evict the group that z is in, and to leave its third object as it was. */
 #define EVICT_Z	" Sn So Sp Sq Sr Ss St "
+/* Three small objects a group, or one large and one small, and then room for a small one only. */
+#define FIT	.chunk_count = 8, .group_objects = 3, .open_groups = 2, .large = "bBop"
 /*
  * Five chunks of two: a and b are in the first group to be evicted, c and d in the second; CN 0
  * has a full group open, and CN 1 one with a member.  The next Set on CN 0 evicts.
@@ -153,7 +155,7 @@ static int expect_no_invalid(struct cache_world *cw, struct sim *s, char *why, s
 static void outdate_map(struct cache_world *cw, uint8_t *memory)
 {
 	struct cn *cn = &cw->cns[2];
-	uint32_t chunk = cw->lanes[1].filling[RING_SMALL]->chunk;
+	uint32_t chunk = cw->lanes[1].filling[RING_SMALL][0]->chunk;
 
 	atomic_store(&cn->map[chunk], chunk_pack_queued(RING_SMALL, 100, 0));
 	atomic_store(&cn->refreshed_ns, 0);
@@ -415,6 +417,29 @@ static const struct world_spec worlds[] = {
      .keys = "ab",
      .before = {{0, "Sn So Sp Sq Sr Ss St"}},
      .workers = {{0, "Sa"}, {0, "Sb"}}},
+    /*
+     * The lane fills two groups for one ring: n, o and what a needs fill the first, p and b the
+     * second.  Neither has room for B: the fullest is closed, maybe with the Set of a in it.
+     */
+    {.name = "fit-seal",
+     .kills_long = true,
+     FIT,
+     .keys = "abB",
+     .before = {{0, "Sn So Sp Sb"}},
+     .workers = {{0, "Sa"}, {0, "SB"}}},
+    {.name = "fit-seal-get",
+     .search = WORLD_EXPLORE_LONG,
+     FIT,
+     .keys = "abB",
+     .before = {{0, "Sn So Sp"}},
+     .workers = {{0, "Sa"}, {0, "Sb SB"}, {1, "Gb"}}},
+    /* The first group is full, the second has no room for b: both Sets may open a third. */
+    {.name = "fit-open",
+     .search = WORLD_EXPLORE_LONG,
+     FIT,
+     .keys = "bB",
+     .before = {{0, "Sn So Sp Sq Sp"}},
+     .workers = {{0, "Sb"}, {0, "SB"}}},
     {.name = "lane-evict",
      .search = WORLD_EXPLORE_LONG,
      .chunk_count = 4,
@@ -494,6 +519,24 @@ static const struct world_spec worlds[] = {
      .keys = "aAbBcdefg",
      .before = {{0, "Sa SA Sb SB Sn So"}, {1, "Sc Sd Se Sf Sg Sp"}},
      .workers = {{0, "R7"}, {0, "R7"}, {1, "R7"}, {1, "R7"}}},
+    {.name = "random-fit",
+     .chunk_count = 6,
+     .group_objects = 3,
+     .open_groups = 2,
+     .large = "bBdfnq",
+     .search = WORLD_RANDOM,
+     .keys = "aAbBcdef",
+     .before = {{0, "Sa SA Sb SB"}, {1, "Sc Sd Se Sf"}},
+     .workers = {{0, "R12"}, {1, "R12"}}},
+    {.name = "random-fit-lane",
+     .chunk_count = 7,
+     .group_objects = 3,
+     .open_groups = 2,
+     .large = "bBdfnq",
+     .search = WORLD_RANDOM,
+     .keys = "aAbBcdefg",
+     .before = {{0, "Sa SA Sb SB Sn So"}, {1, "Sc Sd Se Sf Sg Sp"}},
+     .workers = {{0, "R8"}, {0, "R8"}, {1, "R8"}, {1, "R8"}}},
     {.name = "random-flush",
      .chunk_count = 8,
      .group_objects = 2,
