@@ -70,12 +70,18 @@ int cache_make_way(struct cache *c, uint32_t ring)
 	return status;
 }
 
+int cache_count_in_pool(struct cache *c)
+{
+	return tally_open(&c->tally, c->cn->pool, c->worker, c->cn->member.cn);
+}
+
 int cache_drain(struct cache *c)
 {
 	int status = lane_drain(c->lane, c->worker, c->twim);
+	int told = tally_close(&c->tally, c->worker);
 
 	count_sealed(c);
-	return status;
+	return status ? status : told;
 }
 
 static int some_ring_overlong(const struct cn *cn)

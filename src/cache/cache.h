@@ -13,6 +13,7 @@
 
 #include "cache/cn.h"
 #include "cache/lane.h"
+#include "cache/tally.h"
 #include "pool/index.h"
 #include "pool/ring.h"
 #include "pool/twim.h"
@@ -63,6 +64,7 @@ struct cache {
 	struct cn *cn;
 	struct lane *lane;
 	struct cache_counters count;
+	struct tally tally;
 
 	/* Scratch of this worker; registered with its fabric. */
 	uint8_t *object;  /* object being built, chunk_bytes */
@@ -79,6 +81,13 @@ struct cache {
 /* Borrow worker, cn and lane; allocate scratch.  0 or FORGE_E_NO_MEMORY. */
 int cache_init(struct cache *, struct worker *, struct cn *, struct lane *);
 void cache_fini(struct cache *);
+
+/*
+ * Begin to count in the pool what this worker does (layout/stats.h), before its first operation;
+ * cache_drain() ends it.  Without it the pool's counters do not add up any more.
+ * Waits.  0 or FORGE_E_NODE.
+ */
+MAY_WAIT int cache_count_in_pool(struct cache *);
 
 struct cache_key {
 	const void *data;
@@ -117,7 +126,7 @@ MAY_WAIT int cache_set(struct cache *, struct cache_key key, const struct cache_
 /* Remove a key.  0, FORGE_MISS when it was not there, or as cache_get(). */
 MAY_WAIT int cache_delete(struct cache *, struct cache_key key);
 
-/* Seal and give back what the lane holds, e.g. before the CN leaves. */
+/* Seal and give back what the lane holds and tell what was counted, before the CN leaves. */
 MAY_WAIT int cache_drain(struct cache *);
 
 /* ---- between the files of this folder ----------------------------------------------------- */
@@ -166,7 +175,11 @@ MAY_WAIT int cache_note_dead(struct cache *, uint32_t chunk, uint32_t generation
 /* READ the two buckets of a home. */
 MAY_WAIT int cache_read_view(struct cache *, const struct index_home *, struct index_view *);
 
-/* CAS one slot from the exact word; *won as fab_cas_won(). */
-MAY_WAIT int cache_swap_slot(struct cache *, uint64_t slot, uint64_t from, uint64_t to, int *won);
+/*
+ * CAS one slot to 0 from the exact word; *won as fab_cas_won().  left: how its object left the
+ * index, to be counted.
+ */
+MAY_WAIT int cache_clear_slot(struct cache *, uint64_t slot, uint64_t from, enum stats_word left,
+			      int *won);
 
 #endif

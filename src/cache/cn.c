@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache/tally.h"
 #include "pool/index.h"
 
 static int cn_memory_create(struct cn *cn)
@@ -98,7 +99,9 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	    .worker_count = cn->worker_count,
 	};
 
-	status = registry_publish(pool, w, &cn->member, &news);
+	status = tally_join(pool, w, cn->member.cn);
+	if (!status)
+		status = registry_publish(pool, w, &cn->member, &news);
 	if (status)
 		cn_close(cn, w);
 	return status;

@@ -39,7 +39,7 @@ int cache_delete(struct cache *c, struct cache_key key)
 			remove |= l.dead;
 		if (!remove)
 			return found ? 0 : FORGE_MISS;
-		status = look_remove(c, &l, remove, &all);
+		status = look_remove(c, &l, remove, STATS_deleted, &all);
 		if (status)
 			return status;
 		if (all && l.match) {

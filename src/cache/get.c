@@ -38,13 +38,14 @@ int cache_read_view(struct cache *c, const struct index_home *home, struct index
 	return flow_run(c->worker, &op, 1);
 }
 
-int cache_swap_slot(struct cache *c, uint64_t slot, uint64_t from, uint64_t to, int *won)
+int cache_clear_slot(struct cache *c, uint64_t slot, uint64_t from, enum stats_word left, int *won)
 {
-	struct fab_op op =
-	    fab_cas(FAB_INDEX, plan_slot_address(&c->cn->pool->plan, slot), from, to);
+	struct fab_op op = fab_cas(FAB_INDEX, plan_slot_address(&c->cn->pool->plan, slot), from, 0);
 	int status = flow_run(c->worker, &op, 1);
 
 	*won = fab_cas_won(&op);
+	if (*won)
+		tally_swap(&c->tally, from, 0, left);
 	return status;
 }
 
@@ -126,7 +127,7 @@ static MAY_WAIT int look_once(struct cache *c, struct cache_key key, struct look
 	if (!l->match) {
 		if (likely(!l->invalid) || !pool_rule(pool, RULE_GET_REMOVES_INVALID))
 			return FORGE_MISS;
-		status = look_remove(c, l, l->invalid, &all);
+		status = look_remove(c, l, l->invalid, STATS_invalid, &all);
 		c->count.invalid_removed += (uint64_t)all;
 		return status ? status : all ? FORGE_MISS : FORGE_E_AGAIN;
 	}
@@ -138,7 +139,7 @@ static MAY_WAIT int look_once(struct cache *c, struct cache_key key, struct look
 		count_hit(c, l, lowest_slot(l->match));
 		return 0;
 	}
-	status = look_remove(c, l, remove, &all);
+	status = look_remove(c, l, remove, STATS_superseded, &all);
 	return status ? status : FORGE_E_AGAIN;
 }
 
@@ -155,6 +156,7 @@ int cache_get(struct cache *c, struct cache_key key, struct cache_value *out)
 
 	look_begin(&l, c, key, FAB_DATA);
 	c->count.gets++;
+	c->tally.count[STATS_gets]++;
 	status = FORGE_E_AGAIN;
 	for (unsigned try = 0; try < GET_TRIES_MAX && status == FORGE_E_AGAIN; try++)
 		status = look_once(c, key, &l);
@@ -167,6 +169,7 @@ int cache_get(struct cache *c, struct cache_key key, struct cache_value *out)
 	const struct layout_object *h = object_header(c->fetched);
 
 	c->count.hits++;
+	c->tally.count[STATS_hits]++;
 	*out = (struct cache_value){
 	    .data = object_value(c->fetched),
 	    .bytes = h->value_bytes,

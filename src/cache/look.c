@@ -86,19 +86,20 @@ int look_classify(struct cache *c, struct cache_key key, struct look *l)
 	return status;
 }
 
-int look_remove(struct cache *c, const struct look *l, uint32_t mask, int *all)
+int look_remove(struct cache *c, const struct look *l, uint32_t mask, enum stats_word left,
+		int *all)
 {
 	*all = 1;
 	while (mask && *all) {
 		unsigned slot = pool_rule(c->cn->pool, RULE_DELETE_HIGHEST_FIRST)
 				    ? highest_slot(mask)
 				    : lowest_slot(mask);
-		int status = cache_swap_slot(c, index_slot_number(&l->home, slot),
-					     look_word(c, l, slot), 0, all);
+		int status = cache_clear_slot(c, index_slot_number(&l->home, slot),
+					      look_word(c, l, slot), look_left(l, slot, left), all);
 
 		if (status)
 			return status;
 		mask &= ~(1u << slot);
 	}
-	return 0;
+	return tally_tell_in_time(&c->tally, c->worker);
 }

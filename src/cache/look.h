@@ -47,9 +47,19 @@ static inline void look_know(struct look *l, unsigned slot, uint64_t word)
 
 /*
  * CAS the slots of a mask to 0, highest first, from the words seen.  Stops at the first that
- * has changed; *all says whether none had.
+ * has changed; *all says whether none had.  left: how matches leave, to be counted; of the dead
+ * it is known.
  */
-MAY_WAIT int look_remove(struct cache *, const struct look *, uint32_t mask, int *all);
+MAY_WAIT int look_remove(struct cache *, const struct look *, uint32_t mask, enum stats_word left,
+			 int *all);
+
+/* How the word in a slot leaves the index, if that of a match would do so as given. */
+static inline enum stats_word look_left(const struct look *l, unsigned slot, enum stats_word match)
+{
+	if (l->invalid >> slot & 1)
+		return STATS_invalid;
+	return l->dead >> slot & 1 ? STATS_evicted : match;
+}
 
 static inline unsigned lowest_slot(uint32_t mask)
 {

@@ -248,5 +248,7 @@ int cache_poll_if_due(struct cache *c)
 			       atomic_load_explicit(&cn->poll_now_us, memory_order_relaxed)))
 			return 0;
 	}
-	return cache_poll(c);
+	int status = tally_tell_old(&c->tally, c->worker, clock_now_ns(c->worker->clock));
+
+	return status ? status : cache_poll(c);
 }

@@ -192,6 +192,10 @@ static MAY_WAIT int swing(struct cache *c, struct set_state *s, unsigned slot, u
 	s->written |= !status;
 	*won = ops[cas].code == FAB_WRITE ? !status : fab_cas_won(&ops[cas]);
 	c->count.sets_restarted += !*won;
+	if (*won)
+		tally_swap(&c->tally, old, word,
+			   s->look.match >> slot & 1 ? STATS_replaced
+						     : look_left(&s->look, slot, STATS_evicted));
 	return status;
 }
 
@@ -241,13 +245,14 @@ static MAY_WAIT int resolve(struct cache *c, struct set_state *s, unsigned slot,
 		if (lower && pool_rule(pool, RULE_NOT_LOWEST_REMOVES_SELF)) {
 			c->count.sets_superseded++;
 			open_group_record(s->place, twim_pack(s->units, 0, 0, TWIM_SLOT_DEAD), 0);
-			return cache_swap_slot(c, index_slot_number(&l->home, slot), word, 0, &won);
+			return cache_clear_slot(c, index_slot_number(&l->home, slot), word,
+						STATS_superseded, &won);
 		}
 		uint32_t others = l->match | l->dead;
 
 		if (!others || !pool_rule(pool, RULE_LOWEST_REMOVES_OTHERS))
 			return 0;
-		status = look_remove(c, l, others, &all);
+		status = look_remove(c, l, others, STATS_superseded, &all);
 		if (!status)
 			status = cache_read_view(c, &l->home, &l->view);
 		if (status)
@@ -355,7 +360,7 @@ static MAY_WAIT int choose_slot(struct cache *c, struct set_state *s, unsigned *
 
 		if (!pool_rule(pool, RULE_CLEAR_THEN_REREAD))
 			clear = l->dead;
-		status = look_remove(c, l, clear, &all);
+		status = look_remove(c, l, clear, STATS_evicted, &all);
 		if (status || !all)
 			return status ? status : FORGE_E_AGAIN;
 		*slot = last;
@@ -416,11 +421,11 @@ static MAY_WAIT int set_once(struct cache *c, struct set_state *s)
 	if (status)
 		return status;
 	if (l->match & (l->match - 1) && pool_rule(c->cn->pool, RULE_MERGE_MATCHES_FIRST)) {
-		status = look_remove(c, l, l->match & (l->match - 1), &all);
+		status = look_remove(c, l, l->match & (l->match - 1), STATS_superseded, &all);
 		return status ? status : FORGE_E_AGAIN;
 	}
 	if (l->match && l->dead && pool_rule(c->cn->pool, RULE_UPDATE_CLEARS_DEAD)) {
-		status = look_remove(c, l, l->dead, &all);
+		status = look_remove(c, l, l->dead, STATS_evicted, &all);
 		return status ? status : FORGE_E_AGAIN;
 	}
 	status = place_object(c, s);
@@ -451,6 +456,9 @@ int cache_set(struct cache *c, struct cache_key key, const struct cache_item *it
 	status = FORGE_E_AGAIN;
 	for (unsigned round = 0; round < SET_ROUNDS_MAX && status == FORGE_E_AGAIN; round++)
 		status = set_once(c, &s);
+	int told = tally_tell_in_time(&c->tally, c->worker);
+
+	status = status ? status : told;
 	if (s.placed) {
 		int landed = lane_land(c->lane, c->worker, s.place.group, c->twim);
 

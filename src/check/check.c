@@ -183,6 +183,7 @@ int check_pool(struct worker *w, const struct pool *pool, const struct check_opt
 	    .found = found,
 	    .context = context,
 	};
+	struct check_counts before;
 	char reason[128];
 
 	*out = (struct check_report){
@@ -204,7 +205,11 @@ int check_pool(struct worker *w, const struct pool *pool, const struct check_opt
 	if (!status)
 		status = check_rings(&c);
 	if (!status)
+		status = check_counts_read(&c, &before);
+	if (!status)
 		status = check_slots(&c);
+	if (!status)
+		status = check_counts(&c, &before);
 	check_release(&c);
 	return status;
 }

@@ -51,7 +51,9 @@
 	CHECK(OBJECT_SN, "a live object's SN is the one under which the TWIM names its slot")      \
 	CHECK(OBJECT_DUPLICATE, "at rest a key has one live slot")                                 \
 	CHECK(TWIM_ENTRY, "a TWIM's lengths fit the group and its slots are in the index or none") \
-	CHECK(TWIM_OBJECT, "a member of a sealed group that once had a slot is a whole object")
+	CHECK(TWIM_OBJECT, "a member of a sealed group that once had a slot is a whole object")    \
+	CHECK(STATS_LINE, "a line of counters is zero where no counter is")                        \
+	CHECK(STATS_SUM, "values stored, less those that left, are the words of the index")
 
 enum check_rule {
 #define CHECK(name, sentence) CHECK_##name,
@@ -88,6 +90,11 @@ enum check_rule {
 	COUNTER(slots_tentative, "tentative slots")                                             \
 	COUNTER(slots_aliased, "stale slots that look live because generations wrapped")        \
 	COUNTER(slots_invalid, "slots that break a rule")                                       \
+	COUNTER(words, "words of objects in the index, live or not")                            \
+	COUNTER(words_stored, "words that nodes counted as stored")                             \
+	COUNTER(words_left, "words that nodes counted as having left")                          \
+	COUNTER(words_unaccounted, "by how much words, stored and left disagree")               \
+	COUNTER(words_tolerated, "by how much they may, for what has not been told")            \
 	COUNTER(group_words_late, "group words of live slots that contradict their index word") \
 	COUNTER(objects_capacity, "objects that fit")                                           \
 	COUNTER(objects_dead, "members of sealed groups without a slot")                        \
@@ -121,6 +128,8 @@ struct check_options {
 	uint8_t live;
 	/* Compute nodes died or sleep in an operation, and nobody has recovered. */
 	uint8_t crashed;
+	/* The compute nodes did not count in the pool (tests): the sums mean nothing. */
+	uint8_t uncounted;
 	/* Bit cn % 64 of word cn / 64: the node is known to be dead, whatever its line says. */
 	uint64_t dead_cns[2];
 };

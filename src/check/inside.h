@@ -7,6 +7,7 @@
 #define FORGE_CHECK_INSIDE_H
 
 #include "check/check.h"
+#include "layout/stats.h"
 #include "pool/ring.h"
 #include "pool/twim.h"
 
@@ -110,6 +111,16 @@ int check_node_names(const struct plan *, uint64_t node, uint64_t position, uint
 
 /* rings.c: registry, chunk words, nodes, OFM rows. */
 MAY_WAIT int check_rings(struct check *);
+
+/* What all lines of counters say together. */
+struct check_counts {
+	struct stats_sum sum;
+	uint64_t workers; /* that may have kept something to themselves */
+};
+
+/* counts.c: before the index is scanned, and the judgement afterwards. */
+MAY_WAIT int check_counts_read(struct check *, struct check_counts *out);
+MAY_WAIT int check_counts(struct check *, const struct check_counts *before);
 
 /* slots.c: the index, objects and TWIMs, duplicates. */
 MAY_WAIT int check_slots(struct check *);

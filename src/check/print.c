@@ -88,6 +88,10 @@ void check_print(FILE *out, const struct pool *pool, const struct check_report *
 		" duplicates, %" PRIu64 " without a slot\n",
 		r->slots_live, text_percent(&a, share(r->slots_live, r->objects_capacity)),
 		r->duplicates, r->objects_dead);
+	fprintf(out,
+		"words     %" PRIu64 " of objects in the index: %" PRIu64 " stored less %" PRIu64
+		" left, %" PRIu64 " unaccounted (at most %" PRIu64 ")\n",
+		r->words, r->words_stored, r->words_left, r->words_unaccounted, r->words_tolerated);
 	fprintf(out, "bytes     %s of chunks; %s of keys and values, %s\n",
 		text_bytes(&a, r->capacity_bytes), text_bytes(&b, r->payload_bytes),
 		text_percent(&c, share(r->payload_bytes, r->capacity_bytes)));

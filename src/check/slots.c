@@ -94,6 +94,7 @@ static MAY_WAIT int scan_slot(struct check *c, uint64_t slot, const uint64_t *wo
 		return status;
 	o->slots_invalid += o->findings - before;
 	o->slots_empty += word == 0;
+	o->words += (uint64_t)index_is_object(word);
 	o->slots_tentative += index_blocks(word) == INDEX_BLOCKS_TENTATIVE;
 	if (!index_is_object(word) || !pointer_possible(p, word))
 		return 0;

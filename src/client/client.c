@@ -207,8 +207,15 @@ static int session_attach(struct session *s)
 	if (status)
 		return status;
 	status = cache_init(&s->cache, &s->worker, &c->cn, &s->lane);
-	if (status)
+	if (status) {
 		lane_fini(&s->lane);
+		return status;
+	}
+	status = cache_count_in_pool(&s->cache);
+	if (status) {
+		cache_fini(&s->cache);
+		lane_fini(&s->lane);
+	}
 	return status;
 }
 

@@ -11,7 +11,7 @@
  *   cursors      64                           ring cursors, flush generation       (hot words)
  *   ofm          2 x rows x row_bytes         one counter byte per object          (hot words)
  *   registry     64 x cn_max                  one line per compute node
- *   stats        256 x cn_max                 zero; for counters a CN will publish
+ *   stats        256 x cn_max                 one line of counters per compute node (stats.h)
  *   chunk table  8 x chunk_count              one word per chunk, the point of truth
  *   dead map     8 x dead_words x chunk_count one bit per object that lost its slot
  *   rings        3 x 8 x ring_nodes           small, main, free
@@ -26,6 +26,7 @@
  *   ofm counter  FAA by every CN for positions in the window; subtracted by the evictor that won
  *                the chunk out of `evicting`.  A hint by nature.
  *   registry     the id word by CAS; the rest by WRITE of its owner alone.
+ *   stats        FAA; the first word of a line also by WRITE of the node that joins with the id.
  *   chunk word   CAS only, from the exact word seen.  Who wins the CAS owns the chunk.
  *   dead word    FAA of the bits of members a CN saw die, each bit by the one CN that won its
  *                slot's CAS, so no addition carries; zeroed with the free of the chunk.  A hint:

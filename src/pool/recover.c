@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layout/stats.h"
 #include "pool/ring.h"
 
 #define SWEEP_WORDS 4096u /* READ at once from chunk table and rings */
@@ -406,16 +407,28 @@ int recover_orphans(struct recover *r, struct worker *w, struct recover_report *
 	return status ? status : settle_nodes(r, w, report);
 }
 
+/* Tell the pool how many groups with their objects were lost; a crash before costs the number. */
+static MAY_WAIT int count_lost(struct recover *r, struct worker *w, uint32_t dead, uint64_t groups)
+{
+	struct fab_op op = fab_faa(FAB_CONTROL,
+				   plan_stats_address(&r->pool->plan, dead) +
+				       offsetof(struct layout_stats, count[STATS_groups_lost]),
+				   groups);
+
+	return groups ? flow_run(w, &op, 1) : 0;
+}
+
 static MAY_WAIT int take_back_all(struct recover *r, struct worker *w, uint32_t dead,
 				  struct recover_report *report)
 {
 	const struct plan *p = &r->pool->plan;
+	uint64_t open_before = report->open_freed;
 	int status = read_words(w, p->chunk_table_offset, r->chunks, p->chunk_count);
 
 	for (uint32_t chunk = 0; chunk < p->chunk_count && !status; chunk++)
 		if (owned_state(r->chunks[chunk]) && chunk_owner(r->chunks[chunk]) == dead)
 			status = take_back(r, w, chunk, report);
-	return status;
+	return status ? status : count_lost(r, w, dead, report->open_freed - open_before);
 }
 
 int recover_cn(struct recover *r, struct worker *w, uint32_t dead, uint64_t id,

@@ -117,6 +117,29 @@ static void print_scan(const struct survey *s, const struct plan *p)
 	printf(" of %s slots\n\n", text_grouped(&n, s->slots));
 }
 
+/*
+ * What was stored and how it left.  What is left over is in the index: live, or, until its slot is
+ * wanted, evicted already; only a scan can tell.
+ */
+static void print_stats(const struct survey *s)
+{
+	struct text_table *t = text_table_open("rl");
+	struct text n;
+
+	text_table_cell(t, "count");
+	text_table_cell(t, "of");
+	text_table_rule(t);
+	for (unsigned i = 0; i < STATS_COUNT; i++) {
+		text_table_cell(t, "%s", text_grouped(&n, s->stats.count[i]));
+		text_table_cell(t, "%s: %s", stats_name(i)->name, stats_name(i)->sentence);
+	}
+	text_table_cell(t, "%s", text_grouped(&n, stats_present(&s->stats)));
+	text_table_cell(t, "in the index: values stored that have not left, evicted or not");
+	text_table_print(t, stdout);
+	text_table_close(t);
+	putchar('\n');
+}
+
 static void print_registry(struct look_at *look, const struct survey *s)
 {
 	const struct plan *p = &look->pool.plan;
@@ -170,6 +193,7 @@ static void print_page(struct look_at *look, const struct config *config, const 
 	print_chunks(s);
 	print_rings(s);
 	print_scan(s, &pool->plan);
+	print_stats(s);
 	print_registry(look, s);
 }
 
@@ -230,6 +254,16 @@ static json_t *rings_json(const struct survey *s)
 		json_object_set_new(rings, ring_names[r], ring);
 	}
 	return rings;
+}
+
+static json_t *stats_json(const struct survey *s)
+{
+	json_t *stats = json_object();
+
+	for (unsigned i = 0; i < STATS_COUNT; i++)
+		json_object_set_new(stats, stats_name(i)->name, number(s->stats.count[i]));
+	json_object_set_new(stats, "in_index", number(stats_present(&s->stats)));
+	return stats;
 }
 
 static json_t *registry_json(struct look_at *look, const struct survey *s)
@@ -293,6 +327,7 @@ static void print_json(struct look_at *look, const struct config *config, const 
 	json_object_set_new(root, "chunks", chunks);
 	json_object_set_new(root, "rings", rings_json(s));
 	json_object_set_new(root, "flush_generation", number(s->cursors.flush_generation));
+	json_object_set_new(root, "counters", stats_json(s));
 	json_object_set_new(root, "compute_nodes", registry_json(look, s));
 	if (s->has_scan)
 		json_object_set_new(root, "scan", scan_json(s, plan));

@@ -136,6 +136,20 @@ static int count_all(const struct plan *p, struct worker *w, int scan, uint64_t 
 	return scan ? scan_index(p, w, words, s) : 0;
 }
 
+static int add_stats(const struct plan *p, struct worker *w, struct survey *s)
+{
+	int status = 0;
+
+	for (uint32_t cn = 0; cn < p->cn_max && !status; cn++) {
+		struct layout_stats line;
+
+		status = read_bytes(w, plan_stats_address(p, cn), &line, sizeof(line));
+		if (!status)
+			stats_add(&s->stats, &line);
+	}
+	return status;
+}
+
 int survey_take(const struct pool *pool, struct worker *w, int scan, struct survey *out)
 {
 	const struct plan *p = &pool->plan;
@@ -151,6 +165,8 @@ int survey_take(const struct pool *pool, struct worker *w, int scan, struct surv
 		status = registry_read(pool, w, FAB_CONTROL, s.lines);
 	if (!status)
 		status = count_all(p, w, scan, words, nodes, &s);
+	if (!status)
+		status = add_stats(p, w, &s);
 	free(words);
 	free(nodes);
 	if (status)

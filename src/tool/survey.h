@@ -8,6 +8,7 @@
 #ifndef FORGE_TOOL_SURVEY_H
 #define FORGE_TOOL_SURVEY_H
 
+#include "layout/stats.h"
 #include "pool/pool.h"
 
 struct survey {
@@ -18,6 +19,7 @@ struct survey {
 	uint64_t ring_members[RING_QUEUES]; /* objects of their groups, dead ones included */
 	struct layout_registry *lines;	    /* [cn_max] */
 	uint32_t *held;			    /* [cn_max] chunks a compute node owns */
+	struct stats_sum stats;		    /* what all compute nodes have told */
 
 	/* Only with a scan of the index. */
 	int has_scan;

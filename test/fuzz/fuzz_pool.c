@@ -127,6 +127,7 @@ static void attach(struct world *w, struct node *n)
 		return;
 	require(lane_init(&n->lane, &n->cn) == 0, "no lane");
 	require(cache_init(&n->cache, &n->worker, &n->cn, &n->lane) == 0, "no cache");
+	require(cache_count_in_pool(&n->cache) == 0, "no counting");
 	n->attached = 1;
 }
 

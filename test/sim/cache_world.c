@@ -307,6 +307,7 @@ static int save_cn(struct cache_world *cw, uint32_t i)
 	    {(void *)cn->mirror[0], p->ring_nodes * sizeof(*cn->mirror[0])},
 	    {(void *)cn->mirror[1], p->ring_nodes * sizeof(*cn->mirror[1])},
 	    {&cw->lanes[i], sizeof(cw->lanes[i])},
+	    {&cw->visitors[i].tally, sizeof(cw->visitors[i].tally)},
 	    {cw->lanes[i].memory,
 	     LANE_GROUPS_MAX * (p->group_objects * sizeof(uint64_t) + p->ofm_row_bytes)},
 	};

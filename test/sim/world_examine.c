@@ -13,6 +13,7 @@ struct exam {
 	const struct plan *p;
 	const uint8_t *memory;
 	bool killed; /* some CN: what it left behind is no fault */
+	uint64_t dead_cns;
 	uint32_t findings;
 	char *why;
 	size_t why_bytes;
@@ -118,13 +119,47 @@ static void keep_first(void *context, const struct check_finding *f)
 
 static int check_all(struct exam *e, struct sim *s, uint64_t dead_cns)
 {
-	struct check_options options = {.crashed = e->killed, .dead_cns = {dead_cns}};
+	struct check_options options = {
+	    .crashed = e->killed, .uncounted = 1, .dead_cns = {dead_cns}};
 	struct check_report report;
 	int status = check_pool(sim_observer(s), &e->cw->pool, &options, &report, keep_first, e);
 
 	if (status)
 		return FAULT(e, "the checker says %s", status_name(status));
 	return e->findings ? FORGE_E_CORRUPT : 0;
+}
+
+/*
+ * Every change of an index word was counted by who made it: what the workers stored, less what
+ * they saw leave, is what the index holds.  Who was killed may have made one change, at most as
+ * many as a batch has, that it did not live to count.
+ */
+static int check_words(const struct exam *e)
+{
+	struct layout_stats line = {0};
+	struct stats_sum sum = {0};
+	uint64_t words = 0, killed = 0;
+
+	for (uint64_t slot = 0; slot < plan_slot_count(e->p); slot++)
+		words += (uint64_t)index_is_object(word_at(e, plan_slot_address(e->p, slot)));
+	for (uint32_t i = 0; i < e->cw->worker_count; i++) {
+		memcpy(line.count, e->cw->workers[i].cache.tally.count, sizeof(line.count));
+		stats_add(&sum, &line);
+	}
+	for (uint32_t i = 0; i < e->cw->cn_count; i++) {
+		memcpy(line.count, e->cw->visitors[i].tally.count, sizeof(line.count));
+		stats_add(&sum, &line);
+	}
+	for (uint32_t i = 0; i < e->cw->worker_count; i++)
+		killed += (e->dead_cns >> e->cw->cns[e->cw->spec->workers[i].cn].member.cn) & 1;
+	uint64_t present = stats_present(&sum);
+	uint64_t off = present > words ? present - words : words - present;
+
+	if (off > killed && pool_rule(&e->cw->pool, RULE_SLOT_CAS_EXACT))
+		return FAULT(e, "%llu words stored, %llu left, but %llu in the index",
+			     (unsigned long long)sum.stored, (unsigned long long)sum.left,
+			     (unsigned long long)words);
+	return 0;
 }
 
 int world_examine(const struct cache_world *cw, struct sim *s, char *why, size_t why_bytes)
@@ -140,9 +175,12 @@ int world_examine(const struct cache_world *cw, struct sim *s, char *why, size_t
 		if (sim_cn_is_killed(s, i))
 			dead_cns |= UINT64_C(1) << cw->cns[i].member.cn;
 	e.killed = dead_cns != 0;
+	e.dead_cns = dead_cns;
 	int status = check_rows(&e);
 
 	if (!status && !e.killed)
 		status = check_hands(&e);
+	if (!status)
+		status = check_words(&e);
 	return status ? status : check_all(&e, s, dead_cns);
 }

@@ -23,6 +23,7 @@ static void join(struct rig *r, const struct policy *policy)
 	assert_int_equal(cn_open(&r->cn, &r->pool, policy, &r->worker, &options, 1, lines), 0);
 	assert_int_equal(lane_init(&r->lane, &r->cn), 0);
 	assert_int_equal(cache_init(&r->cache, &r->worker, &r->cn, &r->lane), 0);
+	assert_int_equal(cache_count_in_pool(&r->cache), 0);
 }
 
 void rig_open(struct rig *r, const char *policy_name, uint32_t chunks, uint32_t objects)

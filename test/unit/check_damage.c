@@ -20,6 +20,7 @@ static const char *const policies[] = {"forge", "forge-paper"};
 static const struct check_options options_crashed = {.crashed = 1};
 static const struct check_options options_live = {.live = 1};
 static const struct check_options options_dead = {.dead_cns = {1}};
+static const struct check_options options_uncounted = {.uncounted = 1};
 static const struct check_options options_dead_crashed = {.dead_cns = {1}, .crashed = 1};
 
 static void flip(void *p, unsigned byte)
@@ -354,6 +355,31 @@ static void damage_dead_object(struct rig *r)
 	flip(word_at(r, dead_member(r, &entry)), LAYOUT_OBJECT_HEADER_BYTES);
 }
 
+static struct layout_stats *stats_of(struct rig *r)
+{
+	return (void *)word_at(r, plan_stats_address(&r->pool.plan, 0));
+}
+
+static void damage_stats_zero(struct rig *r)
+{
+	stats_of(r)->zero[0] = 1;
+}
+
+/* By one more than the one worker of the rig may have kept to itself. */
+static void damage_stats_stored(struct rig *r)
+{
+	assert_int_equal(tally_tell(&r->cache.tally, &r->worker), 0);
+	stats_of(r)->count[STATS_stored] += STATS_UNTOLD_MAX;
+	assert_clean(r, &check_at_rest);
+	stats_of(r)->count[STATS_stored]++;
+}
+
+static void damage_stats_left(struct rig *r)
+{
+	assert_int_equal(tally_tell(&r->cache.tally, &r->worker), 0);
+	stats_of(r)->count[STATS_expired] += STATS_UNTOLD_MAX + 1;
+}
+
 static const struct damage {
 	const char *name;
 	void (*damage)(struct rig *);
@@ -404,6 +430,9 @@ static const struct damage {
     {"TWIM slot", damage_twim_slot, CHECK_TWIM_ENTRY, NULL, NULL},
     {"TWIM length", damage_twim_units, CHECK_TWIM_ENTRY, NULL, NULL},
     {"dead object", damage_dead_object, CHECK_TWIM_OBJECT, NULL, NULL},
+    {"bits behind the counters", damage_stats_zero, CHECK_STATS_LINE, NULL, NULL},
+    {"counted too much", damage_stats_stored, CHECK_STATS_SUM, NULL, &options_uncounted},
+    {"counted too little", damage_stats_left, CHECK_STATS_SUM, NULL, &options_uncounted},
 };
 
 /* Those four need a pool of their own making. */
@@ -438,7 +467,8 @@ static void assert_unstable(struct rig *r, const struct check_options *live, voi
 /* Rules that are decided by what cannot change, or by READing at once again. */
 static int decided_at_once(enum check_rule rule)
 {
-	return rule == CHECK_CHUNK_SHARED || rule == CHECK_TWIM_ENTRY || rule == CHECK_TWIM_OBJECT;
+	return rule == CHECK_CHUNK_SHARED || rule == CHECK_TWIM_ENTRY ||
+	       rule == CHECK_TWIM_OBJECT || rule == CHECK_STATS_SUM;
 }
 
 static void test_damages(void **state)

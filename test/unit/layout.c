@@ -16,6 +16,7 @@
 
 #include "base/prng.h"
 #include "layout/plan.h"
+#include "layout/stats.h"
 
 #define ROUNDS 20000
 
@@ -134,6 +135,22 @@ static void test_structs(void **state)
 	OFFSET(layout_registry, polled_us, 40);
 	OFFSET(layout_registry, worker_count, 48);
 	OFFSET(layout_registry, zero, 56);
+
+	assert_int_equal(sizeof(struct layout_stats), 256);
+	OFFSET(layout_stats, life, 0);
+	OFFSET(layout_stats, count[STATS_stored], 8);
+	OFFSET(layout_stats, count[STATS_replaced], 16);
+	OFFSET(layout_stats, count[STATS_deleted], 24);
+	OFFSET(layout_stats, count[STATS_expired], 32);
+	OFFSET(layout_stats, count[STATS_flushed], 40);
+	OFFSET(layout_stats, count[STATS_evicted], 48);
+	OFFSET(layout_stats, count[STATS_superseded], 56);
+	OFFSET(layout_stats, count[STATS_invalid], 64);
+	OFFSET(layout_stats, count[STATS_lost], 72);
+	OFFSET(layout_stats, count[STATS_gets], 80);
+	OFFSET(layout_stats, count[STATS_hits], 88);
+	OFFSET(layout_stats, count[STATS_groups_lost], 96);
+	OFFSET(layout_stats, zero, 104);
 
 	assert_int_equal(sizeof(struct layout_superblock), 224);
 	OFFSET(layout_superblock, magic, 0);
