@@ -2,7 +2,7 @@
  * fiber_loop.c: round-robin over the fibers of one thread.
  *
  * A fiber is runnable when the part of the batch it waits for has completed.  The loop polls the
- * fiber's connection before it looks; fibers that finished are kept for the next spawn.
+ * connections of fibers that wait once a turn; fibers that finished are kept for the next spawn.
  */
 #include "run/fiber_loop.h"
 
@@ -108,36 +108,45 @@ int fiber_loop_spawn(struct fiber_loop *loop, struct worker *w,
 	return FORGE_OK;
 }
 
-static int task_runnable(struct fiber_task *t)
+/* Poll a connection once a turn, not once for each of the fibers that share it. */
+static int task_runnable(struct fiber_task *t, struct fab **polled)
 {
 	if (!t->ops)
 		return 1;
-	if (!run_all_complete(t->ops, t->ops_count))
-		fab_poll(t->worker->fab);
+	if (*polled != t->worker->fab && !run_all_complete(t->ops, t->ops_count)) {
+		*polled = t->worker->fab;
+		fab_poll(*polled);
+	}
 	return run_all_complete(t->ops, t->ops_count);
+}
+
+int fiber_loop_turn(struct fiber_loop *loop)
+{
+	struct fiber_task **link = &loop->first;
+	struct fab *polled = NULL;
+
+	while (*link) {
+		struct fiber_task *t = *link;
+
+		if (task_runnable(t, &polled))
+			fiber_resume(t->fiber);
+		if (!fiber_done(t->fiber)) {
+			link = &t->next;
+			continue;
+		}
+		*link = t->next;
+		if (loop->end == &t->next)
+			loop->end = link;
+		t->next = loop->idle;
+		loop->idle = t;
+	}
+	return loop->first != NULL;
 }
 
 void fiber_loop_run(struct fiber_loop *loop)
 {
-	while (loop->first) {
-		struct fiber_task **link = &loop->first;
-
-		while (*link) {
-			struct fiber_task *t = *link;
-
-			if (task_runnable(t))
-				fiber_resume(t->fiber);
-			if (!fiber_done(t->fiber)) {
-				link = &t->next;
-				continue;
-			}
-			*link = t->next;
-			if (loop->end == &t->next)
-				loop->end = link;
-			t->next = loop->idle;
-			loop->idle = t;
-		}
-	}
+	while (fiber_loop_turn(loop))
+		;
 }
 
 static void free_tasks(struct fiber_task *t)

@@ -26,6 +26,12 @@ struct fiber_loop *fiber_loop_create(size_t stack_bytes);
 int fiber_loop_spawn(struct fiber_loop *loop, struct worker *w,
 		     void (*fn)(struct worker *, void *argument), void *argument);
 
+/*
+ * One turn: poll, and resume once each fiber that can go on.  Never from inside a fiber.
+ * Are there fibers that have not finished?
+ */
+int fiber_loop_turn(struct fiber_loop *loop);
+
 /* Resume the fibers in turn, polling for those that are parked, until all have finished. */
 void fiber_loop_run(struct fiber_loop *loop);
 

@@ -7,6 +7,7 @@
 
 #include "base/compiler.h"
 #include "fabric/count.h"
+#include "fabric/delay.h"
 #include "fabric/fault.h"
 #include "fabric/loop.h"
 #include "fabric/shm.h"
@@ -136,6 +137,26 @@ static struct fab *wrap_in_late(struct fab *inner)
 	return inner && late_open(inner, &f) == FORGE_OK ? f : NULL;
 }
 
+/* Short, so that the suite is soon done, and longer than a poll, so that ops are out for some. */
+#define DELAY_NS 500
+
+static struct fab *wrap_in_delay(struct fab *inner)
+{
+	struct fab *f = NULL;
+
+	return inner && delay_open(inner, DELAY_NS, clock_monotonic(), &f) == FORGE_OK ? f : NULL;
+}
+
+static struct fab *delay_connect(void *world)
+{
+	return wrap_in_delay(loop_connect(world));
+}
+
+static struct fab *delay_wrapped_connect(void *world)
+{
+	return wrap_in_count(wrap_in_fault(wrap_in_delay(shm_connect(world))));
+}
+
 static struct fab *trace_connect(void *world)
 {
 	return wrap_in_trace(loop_connect(world));
@@ -176,6 +197,8 @@ const struct under_test providers_under_test[] = {
     {"late", loop_open_world, late_connect, loop_close_world, 0},
     {"trace-count-fault-late", loop_open_world, late_wrapped_connect, loop_close_world, 0},
     {"count-fault-trace-shm", shm_open_world_posix, shm_wrapped_connect, shm_close_world, 1},
+    {"delay", loop_open_world, delay_connect, loop_close_world, 0},
+    {"count-fault-delay-shm", shm_open_world_posix, delay_wrapped_connect, shm_close_world, 1},
 };
 
 const unsigned providers_under_test_count = ARRAY_COUNT(providers_under_test);
