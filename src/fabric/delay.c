@@ -1,10 +1,11 @@
 /*
  * delay.c: a queue of posts, each of which is handed on when its time has come.
  *
- * All posts take equally long, so the first of the queue is always the next one due, and ops take
- * effect in the order of their posts.  They take effect when they complete; a sender cannot tell
- * that from an earlier moment.  A detached op is copied, and so cuts its post in several entries;
- * when one of them fails, what is left of the same post fails too.
+ * A post is on its way from its kick on.  All take equally long, so the first of the queue is
+ * always the next one due, and ops take effect in the order of their posts.  They take effect when
+ * they complete; a sender cannot tell that from an earlier moment.  A detached op is copied, and so
+ * cuts its post in several entries; when one of them fails, what is left of the same post fails
+ * too.
  */
 #include "fabric/delay.h"
 
@@ -28,9 +29,9 @@ struct delay_fab {
 	const struct clock *clock;
 	uint64_t latency_ns;
 	uint64_t posts;
-	uint64_t failed_post; /* the rest of it fails too */
-	int failed_status;    /* with this */
-	uint64_t put, taken;  /* entries so far; a ring */
+	uint64_t failed_post;	     /* the rest of it fails too */
+	int failed_status;	     /* with this */
+	uint64_t put, kicked, taken; /* entries so far; a ring */
 	struct delay_entry queue[DELAY_POSTS_MAX];
 };
 
@@ -54,21 +55,40 @@ static void land(struct delay_fab *d)
 	}
 }
 
-static struct delay_entry *put(struct delay_fab *d, uint64_t due_ns)
+static int is_due(const struct delay_fab *d, uint64_t now_ns)
 {
-	while (unlikely(d->put - d->taken == DELAY_POSTS_MAX))
-		if (clock_now_ns(d->clock) >= d->queue[d->taken % DELAY_POSTS_MAX].due_ns)
-			land(d);
+	return d->taken != d->kicked && now_ns >= d->queue[d->taken % DELAY_POSTS_MAX].due_ns;
+}
+
+static void delay_kick(struct fab *f)
+{
+	struct delay_fab *d = (struct delay_fab *)f;
+
+	if (d->kicked == d->put)
+		return;
+	uint64_t due_ns = clock_now_ns(d->clock) + d->latency_ns;
+
+	while (d->kicked != d->put)
+		d->queue[d->kicked++ % DELAY_POSTS_MAX].due_ns = due_ns;
+}
+
+static struct delay_entry *put(struct delay_fab *d)
+{
+	if (unlikely(d->put - d->taken == DELAY_POSTS_MAX)) {
+		delay_kick((struct fab *)d);
+		while (d->put - d->taken == DELAY_POSTS_MAX)
+			if (is_due(d, clock_now_ns(d->clock)))
+				land(d);
+	}
 	struct delay_entry *e = &d->queue[d->put++ % DELAY_POSTS_MAX];
 
-	e->due_ns = due_ns;
 	e->post = d->posts;
 	return e;
 }
 
-static void put_detached(struct delay_fab *d, const struct fab_op *op, uint64_t due_ns)
+static void put_detached(struct delay_fab *d, const struct fab_op *op)
 {
-	struct delay_entry *e = put(d, due_ns);
+	struct delay_entry *e = put(d);
 
 	e->copy = *op;
 	/* The sender looks at no status, but the rest of its post depends on it. */
@@ -84,19 +104,18 @@ static void put_detached(struct delay_fab *d, const struct fab_op *op, uint64_t 
 static void delay_post(struct fab *f, struct fab_op *ops, unsigned n)
 {
 	struct delay_fab *d = (struct delay_fab *)f;
-	uint64_t due_ns = clock_now_ns(d->clock) + d->latency_ns;
 
 	d->posts++;
 	while (n > 0) {
 		unsigned run = 0;
 
 		if (ops->flags & FAB_DETACHED) {
-			put_detached(d, ops, due_ns);
+			put_detached(d, ops);
 			run = 1;
 		} else {
 			for (; run < n && !(ops[run].flags & FAB_DETACHED); run++)
 				ops[run].status = FAB_PENDING;
-			struct delay_entry *e = put(d, due_ns);
+			struct delay_entry *e = put(d);
 
 			e->ops = ops;
 			e->ops_count = run;
@@ -106,19 +125,15 @@ static void delay_post(struct fab *f, struct fab_op *ops, unsigned n)
 	}
 }
 
-static void delay_kick(struct fab *f)
-{
-}
-
 static void delay_poll(struct fab *f)
 {
 	struct delay_fab *d = (struct delay_fab *)f;
 
-	if (d->put == d->taken)
+	if (d->taken == d->kicked)
 		return;
 	uint64_t now_ns = clock_now_ns(d->clock);
 
-	while (d->put != d->taken && now_ns >= d->queue[d->taken % DELAY_POSTS_MAX].due_ns)
+	while (is_due(d, now_ns))
 		land(d);
 }
 

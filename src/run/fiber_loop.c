@@ -3,12 +3,19 @@
  *
  * A fiber is runnable when the part of the batch it waits for has completed.  The loop polls the
  * connections of fibers that wait once a turn; fibers that finished are kept for the next spawn.
+ *
+ * What several fibers post is kicked together: one doorbell, and on most fabrics one message, for
+ * KICK_POSTS of them, and at the latest at the end of the turn.
  */
 #include "run/fiber_loop.h"
 
 #include <stdlib.h>
 
+/* Few, so that the first of them does not wait long; with 4 the gain is three quarters of all. */
+#define KICK_POSTS 4u
+
 struct fiber_task {
+	struct fiber_loop *loop;
 	struct fiber_task *next;
 	struct fiber *fiber;
 	struct worker *worker;
@@ -23,7 +30,26 @@ struct fiber_loop {
 	struct fiber_task **end;  /* where the next one is linked in */
 	struct fiber_task *idle;  /* finished, for another spawn */
 	size_t stack_bytes;
+	struct fab *posted; /* has posts that were not kicked; NULL: none has */
+	unsigned posted_count;
 };
+
+static void kick(struct fiber_loop *loop)
+{
+	if (loop->posted)
+		fab_kick(loop->posted);
+	loop->posted = NULL;
+	loop->posted_count = 0;
+}
+
+static void kick_soon(struct fiber_loop *loop, struct fab *fab)
+{
+	if (loop->posted != fab)
+		kick(loop);
+	loop->posted = fab;
+	if (++loop->posted_count >= KICK_POSTS)
+		kick(loop);
+}
 
 static void task_main(void *argument)
 {
@@ -43,7 +69,10 @@ static void park(struct fiber_task *t, const struct fab_op *ops, unsigned n)
 
 static void step_park(struct worker *w, const struct fab_op *ops, unsigned n)
 {
-	park(w->wait_context, ops, n);
+	struct fiber_task *t = w->wait_context;
+
+	kick_soon(t->loop, w->fab);
+	park(t, ops, n);
 }
 
 static int fiber_run(struct worker *w, struct fab_op *ops, unsigned n)
@@ -56,7 +85,7 @@ static void fiber_pause(struct worker *w)
 	park(w->wait_context, NULL, 0);
 }
 
-const struct run_wait run_wait_fiber = {fiber_run, fiber_pause};
+const struct run_wait run_wait_fiber = {.run = fiber_run, .pause = fiber_pause, .kicks = 1};
 
 struct fiber_loop *fiber_loop_create(size_t stack_bytes)
 {
@@ -96,6 +125,7 @@ int fiber_loop_spawn(struct fiber_loop *loop, struct worker *w,
 
 	if (!t)
 		return FORGE_E_NO_MEMORY;
+	t->loop = loop;
 	t->worker = w;
 	t->fn = fn;
 	t->argument = argument;
@@ -140,6 +170,7 @@ int fiber_loop_turn(struct fiber_loop *loop)
 		t->next = loop->idle;
 		loop->idle = t;
 	}
+	kick(loop);
 	return loop->first != NULL;
 }
 

@@ -42,7 +42,8 @@ int run_batch(struct worker *w, struct fab_op *ops, unsigned n, run_step_fn step
 		unsigned part = n < part_max ? n : part_max;
 
 		fab_post(w->fab, ops, part);
-		fab_kick(w->fab);
+		if (!w->wait->kicks || run_all_complete(ops, part))
+			fab_kick(w->fab);
 		while (!run_all_complete(ops, part))
 			step(w, ops, part);
 		status = first_error(ops, part);
@@ -97,7 +98,7 @@ static void poll_pause(struct worker *w)
 		cpu_relax();
 }
 
-const struct run_wait run_wait_poll = {poll_run, poll_pause};
+const struct run_wait run_wait_poll = {.run = poll_run, .pause = poll_pause};
 
 void worker_init(struct worker *w, struct fab *fab, const struct clock *clock, uint64_t seed)
 {

@@ -27,6 +27,8 @@ struct run_wait {
 	int (*run)(struct worker *, struct fab_op *ops, unsigned n);
 	/* Nothing to wait for but somebody else's progress: let others run for a moment. */
 	void (*pause)(struct worker *);
+	/* Its step() kicks, for several posts at once; otherwise each post is kicked by itself. */
+	int kicks;
 };
 
 struct worker {

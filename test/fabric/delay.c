@@ -56,8 +56,13 @@ static void test_due(void **state)
 
 	assert_false(fab_caps(f)->completes_at_post);
 	fab_post(f, first, 2);
+	now_ns += 10 * LATENCY_NS;
+	fab_poll(f);
+	assert_int_equal(first[0].status, FAB_PENDING); /* it was not kicked */
+	fab_kick(f);
 	now_ns += LATENCY_NS / 2;
 	fab_post(f, &second, 1);
+	fab_kick(f);
 	now_ns += LATENCY_NS / 2 - 1;
 	fab_poll(f);
 	assert_int_equal(first[0].status, FAB_PENDING);
@@ -87,6 +92,7 @@ static void test_full_queue(void **state)
 		ops[i] = fab_faa(FAB_DATA, 0, 1);
 		fab_post(f, &ops[i], 1);
 	}
+	fab_kick(f);
 	assert_int_equal(ops[0].status, FAB_PENDING);
 	now_ns += 10 * LATENCY_NS;
 	/* One more finds no room until the oldest has landed. */
@@ -94,6 +100,7 @@ static void test_full_queue(void **state)
 	fab_post(f, &ops[DELAY_POSTS_MAX], 1);
 	assert_int_equal(ops[0].status, 0);
 	assert_int_equal(ops[1].status, FAB_PENDING);
+	fab_kick(f);
 	now_ns += LATENCY_NS;
 	fab_poll(f);
 	assert_int_equal(mem[0], DELAY_POSTS_MAX + 1);
@@ -105,6 +112,7 @@ static void test_full_queue(void **state)
 		ops[i] = fab_faa(FAB_DATA, 0, 1);
 		fab_post(f, &ops[i], 1);
 	}
+	fab_kick(f);
 	now_ns += LATENCY_NS;
 	fab_poll(f);
 	assert_int_equal(mem[0], DELAY_POSTS_MAX + 1);
