@@ -53,6 +53,11 @@ static void count_sealed(struct cache *c)
 	*sealed = (struct lane_sealed){0};
 }
 
+uint64_t cache_pool_ms(const struct cache *c)
+{
+	return cn_pool_ms(c->cn, clock_now_ns(c->worker->clock));
+}
+
 int cache_close_group(struct cache *c, uint32_t ring)
 {
 	int status = lane_close(c->lane, c->worker, ring, c->twim);

@@ -1,10 +1,10 @@
 /*
- * cache.h: Get, Set and Delete, the flows of a compute node.
+ * cache.h: Get, Set, Delete and the conditional operations, the flows of a compute node.
  *
  * A struct cache is one worker's view: its worker, its CN (shared), its lane and its scratch.
  * All functions belong to the thread (or fiber) of that worker and may wait; results are 0,
- * FORGE_MISS or a FORGE_E_ value.  doc/protocol.md holds the arguments that the files get.c,
- * set.c, delete.c, evict.c and poll.c are transcripts of.
+ * a positive outcome such as FORGE_MISS, or a FORGE_E_ value.  doc/protocol.md holds the arguments
+ * that the files get.c, set.c, change.c, delete.c, flush.c, evict.c and poll.c are transcripts of.
  */
 #ifndef FORGE_CACHE_CACHE_H
 #define FORGE_CACHE_CACHE_H
@@ -27,7 +27,14 @@
 	COUNTER(sets_inserted, "Sets that took a new slot")                                     \
 	COUNTER(sets_updated, "Sets that replaced the key's word")                              \
 	COUNTER(sets_superseded, "Sets overtaken by another Set of the key at once")            \
-	COUNTER(sets_restarted, "index races a Set lost and started again after")               \
+	COUNTER(sets_restarted, "index races a store lost and started again after")             \
+	COUNTER(changes, "conditional operations")                                              \
+	COUNTER(changes_kept, "conditional operations that left the key as it was")             \
+	COUNTER(changes_inserted, "conditional operations that inserted the key")               \
+	COUNTER(changes_updated, "conditional operations that replaced or removed the value")   \
+	COUNTER(tentatives_removed, "undecided inserts of others taken away after a wait")      \
+	COUNTER(flushes, "flushes of everything")                                               \
+	COUNTER(over_removed, "slots whose object had expired or been flushed, CASed away")     \
 	COUNTER(bucket_full, "inserts that had to replace a live object of another key")        \
 	COUNTER(deletes, "Deletes")                                                             \
 	COUNTER(deletes_found, "Deletes that removed an object")                                \
@@ -59,12 +66,23 @@ struct evict_scratch; /* evict.c's */
 
 #define CACHE_CANDIDATES_MAX 64u
 
+/*
+ * What an operation judges objects by, sampled once at its start.  All it does, it does as of then:
+ * an object that expires meanwhile may still be returned, and what is stored on the ground of a
+ * value carries no later flush generation than the value was judged by.
+ */
+struct cache_moment {
+	uint64_t now_ns;	   /* the worker's clock */
+	uint32_t flush_generation; /* the low half of the word */
+};
+
 struct cache {
 	struct worker *worker;
 	struct cn *cn;
 	struct lane *lane;
 	struct cache_counters count;
 	struct tally tally;
+	struct cache_moment moment; /* of the operation under way */
 
 	/* Scratch of this worker; registered with its fabric. */
 	uint8_t *object;  /* object being built, chunk_bytes */
@@ -99,8 +117,9 @@ struct cache_value {
 	const void *data;
 	uint32_t bytes;
 	uint32_t flags;
-	uint64_t cas_id;
-	uint64_t expiry_ms;
+	uint32_t marks;	    /* 32 bits that mean nothing here */
+	uint64_t cas_id;    /* of this value; never 0, and never that of another one */
+	uint64_t expiry_ms; /* pool time; 0 never */
 };
 
 /*
@@ -109,11 +128,14 @@ struct cache_value {
  */
 MAY_WAIT int cache_get(struct cache *, struct cache_key key, struct cache_value *out);
 
-/* What a Set stores beside key and value. */
+/* What is stored under a key. */
 struct cache_item {
 	const void *value;
 	uint32_t bytes;
 	uint32_t flags;
+	uint32_t marks;
+	uint64_t expiry_ms; /* pool time (cache_pool_ms()); 0 never */
+	uint64_t cas_id;    /* CACHE_CAS: the id the present value must have */
 };
 
 /*
@@ -125,6 +147,102 @@ MAY_WAIT int cache_set(struct cache *, struct cache_key key, const struct cache_
 
 /* Remove a key.  0, FORGE_MISS when it was not there, or as cache_get(). */
 MAY_WAIT int cache_delete(struct cache *, struct cache_key key);
+
+/* ---- conditional operations --------------------------------------------------------------- */
+
+/*
+ * What becomes of a key.  A pure function of the present value (NULL: absent) looks at it and
+ * fills in *out, which comes zeroed (KEEP, 0) but for the scratch.  It may be called several
+ * times; only what it said last took effect.
+ */
+enum cache_verdict {
+	CACHE_KEEP,   /* leave it as it is */
+	CACHE_STORE,  /* store out->item */
+	CACHE_REMOVE, /* remove it; only for a key that is present */
+};
+
+struct cache_decision {
+	enum cache_verdict verdict;
+	int status; /* what the operation answers once the verdict has taken effect */
+	struct cache_item item;
+	uint64_t cas_id; /* STORE: the id of what is stored; 0 one of its own */
+	/* Room to put a value together; item.value may point there, or into *old. */
+	uint8_t *scratch;
+	uint32_t scratch_bytes;
+};
+
+struct cache_change {
+	void (*decide)(void *context, const struct cache_value *old, struct cache_decision *out);
+	void *context;
+};
+
+/*
+ * Read, decide, write: one linearizable step on one key.  *cas_id (may be NULL) receives the id of
+ * what was stored.  Borrows key and change; what decide() saw stays valid until the next call.
+ * Waits.
+ * What the decision says; FORGE_E_KEY_EMPTY, _KEY_LONG, _VALUE_LARGE, _NO_SPACE (nothing changed);
+ * FORGE_E_AGAIN when others were faster too often (nothing changed); FORGE_E_NODE.
+ */
+MAY_WAIT int cache_change(struct cache *, struct cache_key key, const struct cache_change *change,
+			  uint64_t *cas_id);
+
+enum cache_store {
+	CACHE_SET,
+	CACHE_ADD,     /* only if absent */
+	CACHE_REPLACE, /* only if present */
+	CACHE_CAS,     /* only if the value has the id item->cas_id */
+	CACHE_APPEND,  /* the value behind the present one; flags, marks and expiry stay */
+	CACHE_PREPEND, /* ... in front of it */
+};
+
+/*
+ * Store in one of these ways.  *cas_id (may be NULL) receives the new id.  Waits.
+ * 0; FORGE_MISS (replace, cas, append, prepend: the key is absent); FORGE_NOT_STORED (add: it is
+ * present); FORGE_EXISTS (cas: it has another id); FORGE_E_VALUE_LARGE also when what append would
+ * make is too large; else as cache_change().  CACHE_SET: as cache_set().
+ */
+MAY_WAIT int cache_store(struct cache *, struct cache_key key, enum cache_store mode,
+			 const struct cache_item *, uint64_t *cas_id);
+
+struct cache_arith {
+	uint64_t delta;
+	uint8_t decrement;
+	uint8_t create; /* an absent key becomes `initial`, with these flags and this expiry */
+	uint64_t initial;
+	uint32_t flags;
+	uint64_t expiry_ms;
+};
+
+/*
+ * Add to the decimal number that is the value, or subtract: an increment wraps at 2^64, a decrement
+ * stops at 0; flags, marks and expiry stay, and the length is that of the number.  *value and
+ * *cas_id (may be NULL) receive what is stored then.  Waits.
+ * 0; FORGE_MISS (absent, and not create); FORGE_E_NOT_NUMBER for a value that is not 1 to 20 digits
+ * below 2^64, nothing around them; else as cache_change().
+ */
+MAY_WAIT int cache_arithmetic(struct cache *, struct cache_key key, const struct cache_arith *,
+			      uint64_t *value, uint64_t *cas_id);
+
+/*
+ * Give the value another expiry; it keeps its id.  out (may be NULL) receives it, valid until this
+ * cache's next call.  Waits.  0, FORGE_MISS, else as cache_change().
+ */
+MAY_WAIT int cache_touch(struct cache *, struct cache_key key, uint64_t expiry_ms,
+			 struct cache_value *out);
+
+/* Remove the key if its value has that id.  Waits.  0, FORGE_MISS, FORGE_EXISTS, as cache_change().
+ */
+MAY_WAIT int cache_delete_if(struct cache *, struct cache_key key, uint64_t cas_id);
+
+/*
+ * Forget everything: whatever was stored before the call is in no operation's sight that starts
+ * after it returned 0.  Takes twice flush_trust_us, whatever the size of the pool.  Waits.
+ * 0 or FORGE_E_NODE.
+ */
+MAY_WAIT int cache_flush(struct cache *);
+
+/* Pool time in ms, as of now: what expiry_ms is compared with. */
+uint64_t cache_pool_ms(const struct cache *);
 
 /* Seal and give back what the lane holds and tell what was counted, before the CN leaves. */
 MAY_WAIT int cache_drain(struct cache *);
@@ -141,8 +259,24 @@ MAY_WAIT int cache_close_group(struct cache *, uint32_t ring);
  */
 MAY_WAIT int cache_make_way(struct cache *, uint32_t ring);
 
-/* Poll if it is time to; called at the start of every operation. */
-MAY_WAIT int cache_poll_if_due(struct cache *);
+/*
+ * Start an operation: poll if it is due, and sample the moment.  Waits.  0 or FORGE_E_NODE.
+ */
+MAY_WAIT int cache_begin(struct cache *);
+
+/* Has the object expired, or was it flushed, as of the operation's moment? */
+enum cache_over { CACHE_NOT_OVER, CACHE_EXPIRED, CACHE_FLUSHED };
+
+static inline enum cache_over cache_is_over(const struct cache *c, const struct layout_object *h)
+{
+	enum cache_over over = CACHE_NOT_OVER;
+
+	if (unlikely((int32_t)(h->flush_generation - c->moment.flush_generation) < 0))
+		over = CACHE_FLUSHED;
+	else if (unlikely(h->expiry_ms) && h->expiry_ms <= cn_pool_ms(c->cn, c->moment.now_ns))
+		over = CACHE_EXPIRED;
+	return pool_rule(c->cn->pool, RULE_OVER_IS_DEAD) ? over : CACHE_NOT_OVER;
+}
 
 /* Poll now, unless another worker is at it. */
 MAY_WAIT int cache_poll(struct cache *);

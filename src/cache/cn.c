@@ -59,12 +59,15 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	    .map_trust_us = o->map_trust_us ? o->map_trust_us : CN_MAP_TRUST_US_DEFAULT,
 	    .open_groups = o->open_groups,
 	    .poll_every_op = o->poll_every_op,
+	    .flush_every_op = o->flush_every_op,
+	    .flush_trust_us = o->flush_trust_us ? o->flush_trust_us : CN_FLUSH_TRUST_US_DEFAULT,
 	    .flush_cap = (uint8_t)(pool_rule(pool, RULE_FLUSH_CAPPED) ? cap : UINT8_MAX),
 	    .late_groups = policy->late_groups(pool->plan.chunk_count),
 	    .polling = ATOMIC_FLAG_INIT,
 	    .recovering = ATOMIC_FLAG_INIT,
 	};
 	int status = cn_memory_create(cn);
+	uint64_t started_ns = clock_now_ns(w->clock);
 	struct fab_op op =
 	    fab_read(FAB_CONTROL, pool->plan.cursors_offset, &cursors, sizeof(cursors));
 
@@ -82,9 +85,9 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 		live += registry_state(lines[i].id) == REGISTRY_LIVE;
 	atomic_store(&cn->cns_live, live);
 	atomic_store(&cn->workers_live, cn->worker_count);
-	atomic_store(&cn->poll_now_us, cn->poll_interval_us);
+	cn_poll_every(cn, cn->poll_interval_us);
 	atomic_store(&cn->free_hint, cursors.ring[RING_FREE].tail - cursors.ring[RING_FREE].head);
-	cn->flush_generation = cursors.flush_generation;
+	cn_see_flush(cn, cursors.flush_generation, started_ns);
 	/* 56 bits: whoever had this id before us counted below. */
 	atomic_store(&cn->cas_counter, (uint64_t)(registry_incarnation(cn->member.id) & 0xffffffu)
 					   << 32);
@@ -124,6 +127,29 @@ uint64_t cn_memory_bytes(const struct cn *cn)
 	return per_chunk * p->chunk_count +
 	       RING_QUEUES * (uint64_t)p->ring_nodes * sizeof(*cn->mirror[0]) +
 	       p->cn_max * sizeof(*cn->asleep);
+}
+
+static void raise_to(_Atomic uint64_t *word, uint64_t value)
+{
+	uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
+
+	while ((int64_t)(value - seen) > 0 &&
+	       !atomic_compare_exchange_weak_explicit(word, &seen, value, memory_order_release,
+						      memory_order_relaxed))
+		;
+}
+
+void cn_poll_every(struct cn *cn, uint32_t us)
+{
+	atomic_store_explicit(&cn->poll_now_us, us, memory_order_relaxed);
+	atomic_store_explicit(&cn->quick_us, us < cn->flush_trust_us ? us : cn->flush_trust_us,
+			      memory_order_relaxed);
+}
+
+void cn_see_flush(struct cn *cn, uint64_t generation, uint64_t started_ns)
+{
+	raise_to(&cn->flush_generation, generation);
+	raise_to(&cn->flush_seen_ns, started_ns); /* R1 */
 }
 
 static _Atomic uint64_t *dead_of(const struct cn *cn, uint32_t chunk)

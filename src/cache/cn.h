@@ -26,6 +26,8 @@ struct cn_options {
 	uint32_t map_trust_us;
 	uint32_t open_groups;  /* a lane fills at once for each ring; 0: by its share of the pool */
 	uint8_t poll_every_op; /* for small worlds without time */
+	uint8_t flush_every_op; /* the same: the flush generation is READ at every start */
+	uint32_t flush_trust_us;
 	/* NULL: nobody is ever proven dead.  Borrowed until cn_close(). */
 	const struct liveness *alive;
 };
@@ -52,6 +54,13 @@ struct cn_options {
  */
 #define CN_MAP_TRUST_US_DEFAULT 500u
 
+/*
+ * How old the look at the flush generation may be when an operation starts.  Not less than the
+ * longest time between polls, so that it costs nothing as long as polls are in time; a flush lasts
+ * twice as long (flush.c).
+ */
+#define CN_FLUSH_TRUST_US_DEFAULT 1000u
+
 /* Workers of one compute node; the shares of chunks and claims are divided by it. */
 #define CN_WORKERS_MAX 1024u
 
@@ -65,6 +74,8 @@ struct cn {
 	uint32_t map_trust_us;
 	uint32_t open_groups;
 	uint8_t poll_every_op;
+	uint8_t flush_every_op;
+	uint32_t flush_trust_us;
 	uint8_t flush_cap; /* most a flush adds to one counter: 85 / cn_max */
 
 	_Atomic uint64_t *map; /* [chunk_count] last chunk word seen; 0 unknown */
@@ -81,6 +92,7 @@ struct cn {
 	_Atomic uint64_t head[RING_QUEUES]; /* as last polled */
 
 	_Atomic uint32_t poll_now_us;  /* the interval as adapted to the eviction rate */
+	_Atomic uint32_t quick_us;     /* poll_now_us, but at most flush_trust_us */
 	_Atomic uint64_t refreshed_ns; /* start of the last complete poll */
 	_Atomic uint64_t free_hint;    /* chunks in the free ring, as last polled */
 	_Atomic uint32_t cns_live;     /* compute nodes attached, as last seen by an eviction */
@@ -92,7 +104,13 @@ struct cn {
 	atomic_flag polling; /* held by the worker that polls; nobody waits for it */
 	uint64_t noted[RING_QUEUES];
 	_Atomic uint64_t flushed[RING_QUEUES];
-	_Atomic uint64_t flush_generation; /* as last polled; Sets carry it */
+	/*
+	 * The newest flush generation seen, and when the READ that a look at it was based on began:
+	 * stored in this order (R1), loaded in the other (A1), so what is loaded is at least as new
+	 * as what was there at that time.  Neither goes back.
+	 */
+	_Atomic uint64_t flush_generation;
+	_Atomic uint64_t flush_seen_ns;
 	_Atomic uint64_t cas_counter;
 
 	/* What was published by a CN that did not flush in time; until it changes nobody waits. */
@@ -121,6 +139,25 @@ void cn_memory_destroy(struct cn *);
 
 /* Bytes of local memory, for reports. */
 uint64_t cn_memory_bytes(const struct cn *);
+
+/* An id that no value of the pool ever had: the CN in the top 8 bits. */
+static inline uint64_t cn_next_cas_id(struct cn *cn)
+{
+	return (uint64_t)cn->member.cn << 56 |
+	       (atomic_fetch_add_explicit(&cn->cas_counter, 1, memory_order_relaxed) + 1);
+}
+
+/* Pool time, in ms, when a worker's clock shows now_ns. */
+static inline uint64_t cn_pool_ms(const struct cn *cn, uint64_t now_ns)
+{
+	return cn->pool->time_base_ms + now_ns / 1000000u;
+}
+
+/* From now on a poll is due after so many us. */
+void cn_poll_every(struct cn *, uint32_t us);
+
+/* A READ that began at started_ns showed that flush generation. */
+void cn_see_flush(struct cn *, uint64_t generation, uint64_t started_ns);
 
 static inline uint64_t cn_map(const struct cn *cn, uint32_t chunk)
 {

@@ -22,7 +22,7 @@ int cache_delete(struct cache *c, struct cache_key key)
 
 	if (status)
 		return status;
-	status = cache_poll_if_due(c);
+	status = cache_begin(c);
 	if (status)
 		return status;
 	c->count.deletes++;

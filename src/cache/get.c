@@ -149,7 +149,7 @@ int cache_get(struct cache *c, struct cache_key key, struct cache_value *out)
 
 	if (unlikely(status))
 		return status;
-	status = cache_poll_if_due(c);
+	status = cache_begin(c);
 	if (unlikely(status))
 		return status;
 	struct look l;
@@ -166,16 +166,8 @@ int cache_get(struct cache *c, struct cache_key key, struct cache_value *out)
 	}
 	if (status)
 		return status;
-	const struct layout_object *h = object_header(c->fetched);
-
 	c->count.hits++;
 	c->tally.count[STATS_hits]++;
-	*out = (struct cache_value){
-	    .data = object_value(c->fetched),
-	    .bytes = h->value_bytes,
-	    .flags = h->flags,
-	    .cas_id = h->cas_id,
-	    .expiry_ms = h->expiry_ms,
-	};
+	*out = look_value(c);
 	return 0;
 }

@@ -18,6 +18,20 @@ int look_read(struct cache *c, struct cache_key key, struct look *l)
 	return status ? status : look_classify(c, key, l);
 }
 
+struct cache_value look_value(const struct cache *c)
+{
+	const struct layout_object *h = object_header(c->fetched);
+
+	return (struct cache_value){
+	    .data = object_value(c->fetched),
+	    .bytes = h->value_bytes,
+	    .flags = h->flags,
+	    .marks = h->marks,
+	    .cas_id = h->cas_id,
+	    .expiry_ms = h->expiry_ms,
+	};
+}
+
 /* A verified object lies in the buffer. */
 static void classify_valid(struct cache *c, struct cache_key key, struct look *l, unsigned slot,
 			   const uint8_t *buffer)
@@ -31,10 +45,23 @@ static void classify_valid(struct cache *c, struct cache_key key, struct look *l
 		look_know(l, slot, word);
 		return;
 	}
+	enum cache_over over = cache_is_over(c, h);
+
+	if (unlikely(over)) {
+		l->dead |= 1u << slot;
+		l->invalid |= 1u << slot;
+		*(over == CACHE_EXPIRED ? &l->expired : &l->flushed) |= 1u << slot;
+		l->over_slot = slot;
+		l->over_chunk = plan_chunk_of_pointer(&c->cn->pool->plan, index_pointer(word));
+		l->over_generation = h->generation;
+		l->over_sn = h->sn;
+		return;
+	}
 	if (!l->match) {
 		l->old_chunk = plan_chunk_of_pointer(&c->cn->pool->plan, index_pointer(word));
 		l->old_generation = h->generation;
 		l->old_sn = h->sn;
+		l->old_flush = h->flush_generation;
 	}
 	l->match |= 1u << slot;
 }
@@ -51,10 +78,15 @@ static MAY_WAIT int classify_word(struct cache *c, struct cache_key key, struct 
 		return 0;
 	}
 	if (cn_word_is_stale(c->cn, c->worker, word)) {
+		/* Also a tentative one: its owner died, and its chunk was freed. */
 		l->dead |= 1u << slot;
 		/* The home bucket alone: half the false ghosts, and inserts go there first. */
 		if (slot < LAYOUT_BUCKET_SLOTS)
 			l->ghost |= (uint8_t)cn_word_is_ghost(c->cn, word);
+		return 0;
+	}
+	if (unlikely(index_is_tentative(word))) {
+		l->tentative |= 1u << slot;
 		return 0;
 	}
 	cn_prefetch_counters(c->cn, plan_chunk_of_pointer(&c->cn->pool->plan, index_pointer(word)));
@@ -79,11 +111,22 @@ int look_classify(struct cache *c, struct cache_key key, struct look *l)
 	uint32_t ours = index_view_slots_of(p, &l->view, l->home.fingerprint);
 	int status = 0;
 
-	l->match = l->dead = l->invalid = l->foreign = 0;
+	l->match = l->dead = l->invalid = l->expired = l->flushed = l->foreign = l->tentative = 0;
 	l->ghost = 0;
 	for (; ours && !status; ours &= ours - 1)
 		status = classify_word(c, key, l, lowest_slot(ours));
 	return status;
+}
+
+void look_tentatives(const struct cache *c, struct look *l)
+{
+	const struct plan *p = &c->cn->pool->plan;
+	uint32_t ours = index_view_slots_of(p, &l->view, l->home.fingerprint);
+
+	l->tentative = 0;
+	for (; ours; ours &= ours - 1)
+		if (index_is_tentative(look_word(c, l, lowest_slot(ours))))
+			l->tentative |= ours & -ours;
 }
 
 int look_remove(struct cache *c, const struct look *l, uint32_t mask, enum stats_word left,
@@ -97,6 +140,12 @@ int look_remove(struct cache *c, const struct look *l, uint32_t mask, enum stats
 		int status = cache_clear_slot(c, index_slot_number(&l->home, slot),
 					      look_word(c, l, slot), look_left(l, slot, left), all);
 
+		if (!status && *all && (l->expired | l->flushed) >> slot & 1) {
+			c->count.over_removed++;
+			if (slot == l->over_slot)
+				status = cache_note_dead(c, l->over_chunk, l->over_generation,
+							 l->over_sn);
+		}
 		if (status)
 			return status;
 		mask &= ~(1u << slot);

@@ -12,16 +12,26 @@ struct look {
 	enum fab_purpose purpose;
 	struct index_view view;
 	uint32_t match;	  /* bit per slot: holds this key, verified */
-	uint32_t dead;	  /* same fingerprint, but stale or its object is invalid */
-	uint32_t invalid; /* those of the dead whose object was READ and found invalid */
+	uint32_t dead;	  /* same fingerprint, but stale, or its object is invalid or over */
+	uint32_t invalid; /* those of the dead whose object was READ and found so */
+	uint32_t expired; /* those of the invalid that are this key's, whole, and expired */
+	uint32_t flushed; /* ... or flushed */
 	uint32_t foreign; /* same fingerprint, verified to be another key's */
-	uint8_t ghost;	  /* a stale slot says the key left the small ring lately */
+	/*
+	 * Same fingerprint, an insert that is not decided (change.c).  Whose key it is nobody asks:
+	 * taking one away only makes its owner start again.
+	 */
+	uint32_t tentative;
+	uint8_t ghost; /* a stale slot says the key left the small ring lately */
 	/* Words verified to be another key's: not READ again while they stand. */
 	uint32_t known_slots; /* bit per slot */
 	uint64_t known[LAYOUT_NEIGHBOURHOOD];
 
 	/* The lowest match, if there is one; its object is in c->fetched. */
 	uint32_t old_chunk, old_generation, old_sn;
+	uint32_t old_flush; /* the flush generation it carries */
+	/* One that expired or was flushed. */
+	uint32_t over_slot, over_chunk, over_generation, over_sn;
 };
 
 /* Prepare for a key; objects will be READ for that purpose.  No verb. */
@@ -45,6 +55,25 @@ static inline void look_know(struct look *l, unsigned slot, uint64_t word)
 	l->known[slot] = word;
 }
 
+/* Classify only what is tentative in the view that is there already.  No verb. */
+void look_tentatives(const struct cache *, struct look *);
+
+/* The lowest match as a caller sees it; valid while c->fetched is. */
+struct cache_value look_value(const struct cache *);
+
+/*
+ * The flush generation of an object that is stored now: the operation's sample, or that of the
+ * match it replaces, which has been seen to be of a later one.
+ */
+static inline uint32_t look_stamp(const struct cache *c, const struct look *l)
+{
+	uint32_t sample = c->moment.flush_generation;
+
+	if (unlikely(!pool_rule(c->cn->pool, RULE_FLUSH_SAMPLED_ONCE)))
+		sample = (uint32_t)c->cn->flush_generation;
+	return l->match && (int32_t)(l->old_flush - sample) > 0 ? l->old_flush : sample;
+}
+
 /*
  * CAS the slots of a mask to 0, highest first, from the words seen.  Stops at the first that
  * has changed; *all says whether none had.  left: how matches leave, to be counted; of the dead
@@ -56,6 +85,10 @@ MAY_WAIT int look_remove(struct cache *, const struct look *, uint32_t mask, enu
 /* How the word in a slot leaves the index, if that of a match would do so as given. */
 static inline enum stats_word look_left(const struct look *l, unsigned slot, enum stats_word match)
 {
+	if (l->expired >> slot & 1)
+		return STATS_expired;
+	if (l->flushed >> slot & 1)
+		return STATS_flushed;
 	if (l->invalid >> slot & 1)
 		return STATS_invalid;
 	return l->dead >> slot & 1 ? STATS_evicted : match;

@@ -178,7 +178,7 @@ static void adapt(struct cn *cn, uint64_t moved)
 		now *= 2;
 	else if (moved * 2 > window && now > cn->poll_interval_us / CN_POLL_ADAPT && now > 1)
 		now /= 2;
-	atomic_store_explicit(&cn->poll_now_us, now, memory_order_relaxed);
+	cn_poll_every(cn, now);
 }
 
 static MAY_WAIT int poll_once(struct cache *c)
@@ -191,6 +191,11 @@ static MAY_WAIT int poll_once(struct cache *c)
 	    fab_read(FAB_HOTNESS, cn->pool->plan.cursors_offset, &cursors, sizeof(cursors));
 	int status = flow_run(c->worker, &op, 1), moved = 0;
 
+	if (!status) {
+		moved = cursors.flush_generation !=
+			atomic_load_explicit(&cn->flush_generation, memory_order_relaxed);
+		cn_see_flush(cn, cursors.flush_generation, started_ns);
+	}
 	for (uint32_t ring = 0; ring < RING_QUEUES && !status; ring++) {
 		left += cursors.ring[ring].head -
 			atomic_load_explicit(&cn->head[ring], memory_order_relaxed);
@@ -207,12 +212,8 @@ static MAY_WAIT int poll_once(struct cache *c)
 
 	atomic_store_explicit(&cn->free_hint, free_count > 0 ? (uint64_t)free_count : 0,
 			      memory_order_relaxed);
-	atomic_store_explicit(&cn->refreshed_ns, started_ns, memory_order_relaxed);
+	atomic_store_explicit(&cn->refreshed_ns, started_ns, memory_order_release); /* R2 */
 	adapt(cn, left);
-	if (cursors.flush_generation != cn->flush_generation) {
-		cn->flush_generation = cursors.flush_generation;
-		moved = 1;
-	}
 	if (!moved)
 		return 0;
 	struct registry_news news = {
@@ -236,19 +237,64 @@ int cache_poll(struct cache *c)
 	return status;
 }
 
-int cache_poll_if_due(struct cache *c)
+/*
+ * The sample of the flush generation must be from a look that began at most flush_trust_us before
+ * the operation did: flush.c rests on it.  Polls see to that, unless the worker that is at it
+ * sleeps; then the word is READ alone.
+ */
+static MAY_WAIT int see_flush(struct cache *c)
+{
+	struct cn *cn = c->cn;
+	uint64_t now_ns = clock_now_ns(c->worker->clock), generation;
+	uint64_t seen_ns = atomic_load_explicit(&cn->flush_seen_ns, memory_order_acquire); /* A1 */
+
+	c->moment.now_ns = now_ns;
+	/* Signed: another worker's look may have begun after our own look at the clock. */
+	if (((int64_t)(now_ns - seen_ns) <= (int64_t)(UINT64_C(1000) * cn->flush_trust_us) &&
+	     !cn->flush_every_op) ||
+	    !pool_rule(cn->pool, RULE_FLUSH_SEEN_LATELY))
+		return 0;
+	struct fab_op op =
+	    fab_read(FAB_HOTNESS, plan_flush_address(&cn->pool->plan), &generation, 8);
+	int status = flow_run(c->worker, &op, 1);
+
+	if (!status)
+		cn_see_flush(cn, generation, now_ns);
+	return status;
+}
+
+/* Is it so long since the last complete poll? */
+static int is_due(const struct cache *c, uint64_t refreshed_ns, const _Atomic uint32_t *us)
+{
+	return c->moment.now_ns - refreshed_ns >=
+	       UINT64_C(1000) * atomic_load_explicit(us, memory_order_relaxed);
+}
+
+/* Another worker may be polling, or polls may be rare: then see_flush() looks itself. */
+static MAY_WAIT int begin_slowly(struct cache *c, uint64_t refreshed_ns)
 {
 	const struct cn *cn = c->cn;
+	int status = 0;
 
-	if (!cn->poll_every_op) {
-		uint64_t refreshed = atomic_load_explicit(&cn->refreshed_ns, memory_order_relaxed);
-
-		if (likely(clock_now_ns(c->worker->clock) - refreshed <
-			   UINT64_C(1000) *
-			       atomic_load_explicit(&cn->poll_now_us, memory_order_relaxed)))
-			return 0;
+	if (cn->poll_every_op || is_due(c, refreshed_ns, &cn->poll_now_us)) {
+		status = tally_tell_old(&c->tally, c->worker, c->moment.now_ns);
+		if (!status)
+			status = cache_poll(c);
 	}
-	int status = tally_tell_old(&c->tally, c->worker, clock_now_ns(c->worker->clock));
+	return status ? status : see_flush(c);
+}
 
-	return status ? status : cache_poll(c);
+int cache_begin(struct cache *c)
+{
+	const struct cn *cn = c->cn;
+	uint64_t refreshed = atomic_load_explicit(&cn->refreshed_ns, memory_order_acquire); /* A2 */
+	int status = 0;
+
+	c->moment.now_ns = clock_now_ns(c->worker->clock);
+	if (unlikely(is_due(c, refreshed, &cn->quick_us) || cn->poll_every_op ||
+		     cn->flush_every_op))
+		status = begin_slowly(c, refreshed);
+	c->moment.flush_generation =
+	    (uint32_t)atomic_load_explicit(&cn->flush_generation, memory_order_relaxed);
+	return status;
 }

@@ -88,7 +88,8 @@ static int member_valid(const struct cache *c, const struct regroup_scratch *scr
 	struct index_home home = index_locate(p, object_key(object), h->key_bytes);
 	uint64_t slot = m->slot - index_slot_number(&home, 0);
 
-	return home.fingerprint == m->fingerprint && slot < LAYOUT_NEIGHBOURHOOD;
+	return home.fingerprint == m->fingerprint && slot < LAYOUT_NEIGHBOURHOOD &&
+	       !cache_is_over(c, h); /* expired or flushed: nobody wants it */
 }
 
 /* Is the member wanted, and was what was READ of it its object? */

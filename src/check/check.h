@@ -41,7 +41,7 @@
 	CHECK(NODE_UNFILLED, "at rest every node in [head, tail) has been filled or passed")       \
 	CHECK(NODE_LEFTOVER, "at rest every node outside [head, tail) is EMPTY of the next cycle") \
 	CHECK(SLOT_WORD, "an index word without an object is zero")                                \
-	CHECK(SLOT_TENTATIVE, "at rest no index word is tentative")                                \
+	CHECK(SLOT_TENTATIVE, "at rest no tentative word points into its chunk's present life")    \
 	CHECK(SLOT_POINTER, "an index word points to room for an object inside one chunk")         \
 	CHECK(SLOT_CHUNK, "a live slot points into a chunk that is open, queued or evicting")      \
 	CHECK(SLOT_OBJECT, "a live slot's object has its generation, length and checksum")         \

@@ -29,6 +29,18 @@ static int pointer_possible(const struct plan *p, uint64_t word)
 	       plan_chunk_address(p, chunk) + p->chunk_bytes;
 }
 
+/*
+ * A dead adder's word, stale since its open group was freed: room for the next insert.  One that
+ * points nowhere is no such word.
+ */
+static int tentative_is_stale(const struct check *c, uint64_t word)
+{
+	uint32_t chunk = plan_chunk_of_pointer(c->plan, index_pointer(word));
+
+	return chunk != UINT32_MAX &&
+	       index_generations_behind(c->plan, word, chunk_generation(c->words[chunk])) != 0;
+}
+
 static MAY_WAIT int look_word(struct check *c, uint64_t slot, int fresh, struct check_verdict *v)
 {
 	const struct plan *p = c->plan;
@@ -40,7 +52,7 @@ static MAY_WAIT int look_word(struct check *c, uint64_t slot, int fresh, struct 
 	if (index_blocks(word) == INDEX_BLOCKS_EMPTY && word != 0)
 		VERDICT(v, SLOT_WORD, address, word,
 			"%016" PRIx64 " in slot %" PRIu64 ": no object, but not zero", word, slot);
-	else if (index_blocks(word) == INDEX_BLOCKS_TENTATIVE && check_at_rest(c))
+	else if (index_is_tentative(word) && check_at_rest(c) && !tentative_is_stale(c, word))
 		VERDICT(v, SLOT_TENTATIVE, address, word,
 			"%016" PRIx64 " in slot %" PRIu64 " is tentative, but nothing is running",
 			word, slot);
@@ -95,7 +107,7 @@ static MAY_WAIT int scan_slot(struct check *c, uint64_t slot, const uint64_t *wo
 	o->slots_invalid += o->findings - before;
 	o->slots_empty += word == 0;
 	o->words += (uint64_t)index_is_object(word);
-	o->slots_tentative += index_blocks(word) == INDEX_BLOCKS_TENTATIVE;
+	o->slots_tentative += index_is_tentative(word);
 	if (!index_is_object(word) || !pointer_possible(p, word))
 		return 0;
 	uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));

@@ -273,6 +273,57 @@ int session_delete(struct session *s, struct cache_key key)
 	return cache_delete(&s->cache, key);
 }
 
+int session_store(struct session *s, struct cache_key key, enum cache_store mode,
+		  const struct cache_item *item, uint64_t *cas_id)
+{
+	if (unlikely(alive_is_forked(s->client->alive)))
+		return FORGE_E_FORKED;
+	return cache_store(&s->cache, key, mode, item, cas_id);
+}
+
+int session_arithmetic(struct session *s, struct cache_key key, const struct cache_arith *arith,
+		       uint64_t *value, uint64_t *cas_id)
+{
+	if (unlikely(alive_is_forked(s->client->alive)))
+		return FORGE_E_FORKED;
+	return cache_arithmetic(&s->cache, key, arith, value, cas_id);
+}
+
+int session_touch(struct session *s, struct cache_key key, uint64_t expiry_ms,
+		  struct cache_value *out)
+{
+	if (unlikely(alive_is_forked(s->client->alive)))
+		return FORGE_E_FORKED;
+	return cache_touch(&s->cache, key, expiry_ms, out);
+}
+
+int session_delete_if(struct session *s, struct cache_key key, uint64_t cas_id)
+{
+	if (unlikely(alive_is_forked(s->client->alive)))
+		return FORGE_E_FORKED;
+	return cache_delete_if(&s->cache, key, cas_id);
+}
+
+int session_flush(struct session *s)
+{
+	if (unlikely(alive_is_forked(s->client->alive)))
+		return FORGE_E_FORKED;
+	return cache_flush(&s->cache);
+}
+
+int session_change(struct session *s, struct cache_key key, const struct cache_change *change,
+		   uint64_t *cas_id)
+{
+	if (unlikely(alive_is_forked(s->client->alive)))
+		return FORGE_E_FORKED;
+	return cache_change(&s->cache, key, change, cas_id);
+}
+
+uint64_t session_now_ms(const struct session *s)
+{
+	return cache_pool_ms(&s->cache);
+}
+
 const struct cache_counters *session_counters(const struct session *s)
 {
 	return &s->cache.count;

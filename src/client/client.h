@@ -61,6 +61,19 @@ void session_close(struct session *);
 int session_get(struct session *, struct cache_key key, struct cache_value *out);
 int session_set(struct session *, struct cache_key key, const struct cache_item *);
 int session_delete(struct session *, struct cache_key key);
+int session_store(struct session *, struct cache_key key, enum cache_store mode,
+		  const struct cache_item *, uint64_t *cas_id);
+int session_arithmetic(struct session *, struct cache_key key, const struct cache_arith *,
+		       uint64_t *value, uint64_t *cas_id);
+int session_touch(struct session *, struct cache_key key, uint64_t expiry_ms,
+		  struct cache_value *out);
+int session_delete_if(struct session *, struct cache_key key, uint64_t cas_id);
+int session_flush(struct session *);
+int session_change(struct session *, struct cache_key key, const struct cache_change *,
+		   uint64_t *cas_id);
+
+/* Pool time in ms.  No verb. */
+uint64_t session_now_ms(const struct session *);
 
 /* What this session did and which verbs it cost (zeroes unless count_verbs).  Borrowed. */
 const struct cache_counters *session_counters(const struct session *);

@@ -56,7 +56,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC   0x314c4f4f50475246u /* "FRGPOOL1" as it lies in memory */
-#define LAYOUT_VERSION 1u
+#define LAYOUT_VERSION 2u
 
 #define LAYOUT_SUPERBLOCK_BYTES 4096u
 #define LAYOUT_CURSORS_BYTES	64u
@@ -155,6 +155,20 @@ static inline int index_is_object(uint64_t word)
 	uint32_t blocks = index_blocks(word);
 
 	return blocks != INDEX_BLOCKS_EMPTY && blocks != INDEX_BLOCKS_TENTATIVE;
+}
+
+/*
+ * The word of an insert that is not decided yet (cache/change.c): it points to its object, but
+ * readers take the key for absent.  What becomes of it is the word it was made from, or 0.
+ */
+static inline uint64_t index_tentative(uint64_t word)
+{
+	return (word & ~layout_put(255, 48, 8)) | layout_put(INDEX_BLOCKS_TENTATIVE, 48, 8);
+}
+
+static inline int index_is_tentative(uint64_t word)
+{
+	return index_blocks(word) == INDEX_BLOCKS_TENTATIVE;
 }
 
 /* Tag of 8-byte slots: the generation; of 16-byte slots: 10 bits of it and a 4-bit version. */
@@ -455,7 +469,7 @@ static inline uint64_t twim_slot(uint64_t entry)
  *   24     8    expiry in pool time, ms; 0 = never
  *   32     8    cas id: CN in the top 8 bits, its counter below
  *   40     4    flush generation at the time of the Set
- *   44     4    zero
+ *   44     4    marks: 32 bits that belong to the caller
  *   48          key, then value, then up to 15 bytes of padding
  */
 struct layout_object {
@@ -469,7 +483,7 @@ struct layout_object {
 	uint64_t expiry_ms;
 	uint64_t cas_id;
 	uint32_t flush_generation;
-	uint32_t zero;
+	uint32_t marks;
 };
 #define LAYOUT_OBJECT_HEADER_BYTES 48u
 static_assert(sizeof(struct layout_object) == LAYOUT_OBJECT_HEADER_BYTES, "layout");
@@ -478,6 +492,7 @@ static_assert(offsetof(struct layout_object, value_bytes) == 16, "layout");
 static_assert(offsetof(struct layout_object, expiry_ms) == 24, "layout");
 static_assert(offsetof(struct layout_object, cas_id) == 32, "layout");
 static_assert(offsetof(struct layout_object, flush_generation) == 40, "layout");
+static_assert(offsetof(struct layout_object, marks) == 44, "layout");
 
 #define LAYOUT_KEY_BYTES_MAX 250u /* as memcached's */
 

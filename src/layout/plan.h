@@ -188,6 +188,11 @@ static inline uint64_t plan_tail_address(const struct plan *p, uint32_t ring)
 	return p->cursors_offset + 16 * (uint64_t)ring + 8;
 }
 
+static inline uint64_t plan_flush_address(const struct plan *p)
+{
+	return p->cursors_offset + offsetof(struct layout_cursors, flush_generation);
+}
+
 static inline uint64_t plan_ofm_row_address(const struct plan *p, uint32_t ring, uint64_t position)
 {
 	return p->ofm_offset[ring] + (position & (p->ofm_rows - 1)) * p->ofm_row_bytes;

@@ -61,8 +61,8 @@ static inline uint32_t index_match_fingerprint(const uint64_t *words, unsigned s
 }
 
 /*
- * Bit per slot: an object of that fingerprint.  A Get looks at 16 words and one matches, so there
- * is no branch per slot.
+ * Bit per slot: a word of that fingerprint which is not empty; it may be tentative.  A Get looks
+ * at 16 words and one matches, so there is no branch per slot.
  */
 static inline uint32_t index_view_slots_of(const struct plan *p, const struct index_view *v,
 					   uint32_t fingerprint)
@@ -73,7 +73,7 @@ static inline uint32_t index_view_slots_of(const struct plan *p, const struct in
 	for (uint32_t rest = slots; rest; rest &= rest - 1) {
 		unsigned slot = (unsigned)__builtin_ctz(rest);
 
-		if (!index_is_object(index_view_word(p, v, slot)))
+		if (index_blocks(index_view_word(p, v, slot)) == INDEX_BLOCKS_EMPTY)
 			slots &= ~(1u << slot);
 	}
 	return slots;

@@ -30,6 +30,7 @@ void object_build(void *out, const struct object_spec *spec, struct object_place
 	    .expiry_ms = spec->expiry_ms,
 	    .cas_id = spec->cas_id,
 	    .flush_generation = spec->flush_generation,
+	    .marks = spec->marks,
 	};
 	memcpy(key, spec->key, spec->key_bytes);
 	if (spec->value_bytes)

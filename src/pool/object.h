@@ -22,6 +22,7 @@ struct object_spec {
 	uint32_t value_bytes;
 	uint32_t flags;
 	uint32_t flush_generation;
+	uint32_t marks;
 	uint64_t expiry_ms;
 	uint64_t cas_id;
 };

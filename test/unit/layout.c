@@ -124,7 +124,7 @@ static void test_structs(void **state)
 	OFFSET(layout_object, expiry_ms, 24);
 	OFFSET(layout_object, cas_id, 32);
 	OFFSET(layout_object, flush_generation, 40);
-	OFFSET(layout_object, zero, 44);
+	OFFSET(layout_object, marks, 44);
 
 	assert_int_equal(sizeof(struct layout_registry), 64);
 	OFFSET(layout_registry, id, 0);

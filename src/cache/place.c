@@ -1,0 +1,238 @@
+/*
+ * place.c: finding room for an object in this lane's open groups, and posting it.
+ *
+ * The object is WRITTEN in one batch with the CAS of its slot, before it.  It could travel with
+ * the first READ of the index, but a batch is ordered, so it costs no round trip here, and the
+ * place can depend on what the index said: a ghost sends the object to a group bound for main.
+ */
+#include "cache/place.h"
+
+#include "pool/object.h"
+
+/* Tries to get a place in an open group. */
+#define PLACE_TRIES_MAX 8u
+
+/*
+ * No chunk is to be had: each is in somebody's hand, and some may be in ours, as groups bound for
+ * the other ring, which fills slowly.  Put the object there, or seal one of ours, so that it can
+ * be evicted; otherwise a few workers on a small pool would keep all chunks open for ever.
+ */
+static MAY_WAIT int find_room_elsewhere(struct cache *c, uint32_t ring, uint32_t units,
+					struct lane_place *place)
+{
+	struct lane *lane = c->lane;
+	uint32_t other = ring == RING_SMALL ? RING_MAIN : RING_SMALL;
+	struct open_group *g = lane_fit(lane, other, units);
+
+	if (g) {
+		*place = open_group_take(&c->cn->pool->plan, g, units);
+		return 0;
+	}
+	if (!lane->filling_count[other] && !lane->filling_count[ring])
+		return FORGE_E_NO_SPACE;
+	int status = cache_close_group(c, lane->filling_count[other] ? other : ring);
+
+	return status ? status : FORGE_E_AGAIN;
+}
+
+/* Room in a group bound for a ring: close, reserve and open until there is some. */
+static MAY_WAIT int find_room(struct cache *c, uint32_t ring, uint32_t units,
+			      struct lane_place *place)
+{
+	struct lane *lane = c->lane;
+
+	for (unsigned try = 0; try < PLACE_TRIES_MAX; try++) {
+		struct open_group *g = lane_fit(lane, ring, units);
+
+		if (g) {
+			*place = open_group_take(&c->cn->pool->plan, g, units);
+			return 0;
+		}
+		int status = cache_make_way(c, ring);
+
+		if (!status)
+			status = cache_reserve(c);
+		if (!status && lane_may_open(lane, ring, units))
+			status = lane_open(lane, c->worker, ring);
+		if (status == FORGE_E_NO_SPACE) {
+			status = find_room_elsewhere(c, ring, units, place);
+			if (!status)
+				return 0;
+		}
+		if (status && status != FORGE_E_AGAIN)
+			return status;
+		if (status)
+			flow_pause(c->worker);
+	}
+	return FORGE_E_NO_SPACE;
+}
+
+int place_units(const struct plan *p, uint32_t key_bytes, uint64_t value_bytes, uint32_t *units)
+{
+	uint64_t bytes = (uint64_t)LAYOUT_OBJECT_HEADER_BYTES + key_bytes + value_bytes;
+
+	if (round_up_u64(bytes, LAYOUT_UNIT_BYTES) + TWIM_BYTES > p->chunk_bytes ||
+	    bytes > (uint64_t)LAYOUT_OBJECT_UNITS_MAX * LAYOUT_UNIT_BYTES)
+		return FORGE_E_VALUE_LARGE;
+	*units = layout_object_units(key_bytes, (uint32_t)value_bytes);
+	return 0;
+}
+
+/* Where the policy wants the object. */
+static void ask_policy(struct cache *c, struct placing *p)
+{
+	const struct cn *cn = c->cn;
+	const struct look *l = &p->look;
+	struct policy_hint hint = {
+	    .ghost = cn->policy->keeps_ghosts && l->ghost,
+	    .update = l->match != 0,
+	};
+
+	if (hint.update) {
+		uint64_t seen = cn_map(cn, l->old_chunk);
+
+		hint.old_count = l->old_sn < cn->pool->plan.group_objects
+				     ? cn_count(cn, l->old_chunk, l->old_sn)
+				     : 0;
+		hint.old_ring = chunk_state(seen) == CHUNK_QUEUED && chunk_ring(seen) == RING_MAIN
+				    ? RING_MAIN
+				    : RING_SMALL;
+	}
+	c->count.ghost_hits += hint.ghost && !hint.update;
+	p->policy = cn->policy->place(&hint);
+}
+
+int place_object(struct cache *c, struct placing *p, uint32_t units, const struct cache_item *item,
+		 uint64_t cas_id)
+{
+	int status = 0;
+
+	if (p->placed && p->units != units)
+		status = place_land(c, p);
+	if (!status && !p->placed) {
+		ask_policy(c, p);
+		p->units = units;
+		status = find_room(c, p->policy.ring, units, &p->place);
+	}
+	if (status)
+		return status;
+	struct object_spec spec = {
+	    .key = p->key.data,
+	    .key_bytes = p->key.bytes,
+	    .value = item->value,
+	    .value_bytes = item->bytes,
+	    .flags = item->flags,
+	    .marks = item->marks,
+	    .expiry_ms = item->expiry_ms,
+	    .flush_generation = look_stamp(c, &p->look),
+	    .cas_id = cas_id ? cas_id : cn_next_cas_id(c->cn),
+	};
+
+	object_build(c->object, &spec,
+		     (struct object_place){p->place.group->generation, p->place.sn});
+	p->placed = 1;
+	p->written = 0;
+	return 0;
+}
+
+uint64_t place_word(const struct cache *c, const struct placing *p, uint64_t old)
+{
+	const struct plan *plan = &c->cn->pool->plan;
+	struct index_target target = {
+	    .fingerprint = p->look.home.fingerprint,
+	    .units = p->units,
+	    .generation = p->place.group->generation,
+	    .version = index_word_version(plan, old) + 1,
+	    .address = p->place.address,
+	};
+
+	return index_word(plan, &target);
+}
+
+int place_swing(struct cache *c, struct placing *p, unsigned slot, uint64_t old, uint64_t word,
+		int reread, int *won)
+{
+	const struct plan *plan = &c->cn->pool->plan;
+	uint64_t slot_address = plan_slot_address(plan, index_slot_number(&p->look.home, slot));
+	struct fab_op ops[3];
+	unsigned n = 0, cas;
+
+	if (!p->written)
+		ops[n++] =
+		    fab_write(FAB_DATA, p->place.address, c->object, p->units * LAYOUT_UNIT_BYTES);
+	cas = n;
+	ops[n++] = fab_cas(FAB_INDEX, slot_address, old, word);
+	if (unlikely(!pool_rule(c->cn->pool, RULE_SLOT_CAS_EXACT)))
+		ops[cas] = fab_write(FAB_INDEX, slot_address, &word, 8);
+	if (reread)
+		ops[n++] = fab_read(FAB_INDEX, plan_bucket_address(plan, p->look.home.bucket),
+				    p->look.view.words, index_view_bytes(plan));
+	int status = flow_run(c->worker, ops, n);
+
+	p->written |= !status;
+	*won = ops[cas].code == FAB_WRITE ? !status : fab_cas_won(&ops[cas]);
+	c->count.sets_restarted += !*won;
+	if (*won)
+		tally_swap(&c->tally, old, word,
+			   p->look.match >> slot & 1 ? STATS_replaced
+						     : look_left(&p->look, slot, STATS_evicted));
+	return status;
+}
+
+int place_record(struct cache *c, struct placing *p, unsigned slot, uint64_t word)
+{
+	const struct plan *plan = &c->cn->pool->plan;
+	uint64_t number = index_slot_number(&p->look.home, slot);
+	uint32_t version = index_word_version(plan, word);
+
+	open_group_record(p->place, twim_pack(p->units, p->look.home.fingerprint, version, number),
+			  p->policy.carried);
+	if (plan->slot_words == 1)
+		return 0;
+	/*
+	 * Nobody waits for the group word: until it lands its version differs from the index
+	 * word's and hits go uncounted; if it is lost that stays so.
+	 */
+	uint64_t group =
+	    group_pack(p->place.group->chunk, p->place.sn, p->place.group->generation, version);
+	struct fab_op op = fab_write(FAB_INDEX, plan_slot_address(plan, number) + 8, &group, 8);
+
+	op.flags |= FAB_DETACHED;
+	return flow_run(c->worker, &op, 1);
+}
+
+int place_over_match(struct cache *c, struct placing *p)
+{
+	struct look *l = &p->look;
+	unsigned slot = lowest_slot(l->match);
+	uint64_t old = look_word(c, l, slot), word = place_word(c, p, old);
+	int won;
+	int status = place_swing(c, p, slot, old, word, 0, &won);
+
+	if (status || !won)
+		return status ? status : FORGE_E_AGAIN;
+	status = place_record(c, p, slot, word);
+	return status ? status : cache_note_dead(c, l->old_chunk, l->old_generation, l->old_sn);
+}
+
+int place_finalise(struct cache *c, const struct placing *p, unsigned slot, uint64_t tentative,
+		   uint64_t word, int *won)
+{
+	uint64_t number = index_slot_number(&p->look.home, slot);
+	struct fab_op op =
+	    fab_cas(FAB_INDEX, plan_slot_address(&c->cn->pool->plan, number), tentative, word);
+	int status = flow_run(c->worker, &op, 1);
+
+	*won = fab_cas_won(&op);
+	if (*won)
+		tally_swap(&c->tally, tentative, word, STATS_evicted);
+	return status;
+}
+
+int place_land(struct cache *c, struct placing *p)
+{
+	if (!p->placed)
+		return 0;
+	p->placed = p->written = 0;
+	return lane_land(c->lane, c->worker, p->place.group, c->twim);
+}
