@@ -124,6 +124,7 @@ struct bench_setup {
 	enum bench_on_miss on_miss;
 	uint64_t miss_penalty_us; /* the time a backend takes; slept, or spun below 100 us */
 	uint32_t poll_interval_us;
+	uint32_t open_groups; /* 0: the default */
 	uint64_t seed;
 	bool preload;
 	bool verify; /* check every byte of every value that a Get returns */

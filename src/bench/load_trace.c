@@ -3,6 +3,8 @@
 
 #include <sched.h>
 
+#include "base/hist.h"
+
 /* How often a worker tells where it is and looks where the others are, in its own requests. */
 #define LAG_LOOK_INTERVAL 8u
 
@@ -51,6 +53,20 @@ static void keep_order(struct replay_state *s)
 		++*s->place.lag_waits;
 		sched_yield();
 	}
+}
+
+uint32_t trace_median_bytes(const struct trace_data *t)
+{
+	struct hist sizes = {0};
+	uint32_t seen = 0;
+
+	/* Ids are dense, in the order of their first appearance. */
+	for (uint64_t i = 0; i < t->count; i++)
+		if (t->ids[i] == seen) {
+			hist_record(&sizes, t->sizes[i]);
+			seen++;
+		}
+	return (uint32_t)hist_percentile_ns(&sizes, 50);
 }
 
 uint32_t replay_value_bytes(const struct replay_load *r, uint64_t i)

@@ -1,6 +1,8 @@
 /* load_workload.c: the operations of a synthetic workload as a load of the engine. */
 #include "bench/loads.h"
 
+#include "base/hist.h"
+
 /* Room for inserted keys among those counted as distinct; pages never touched cost nothing. */
 #define INSERTED_KEYS_MAX (UINT64_C(1) << 28)
 
@@ -61,4 +63,18 @@ double workload_mean_value_bytes(const struct workload_spec *spec)
 	for (uint64_t i = 0; i < samples; i++)
 		sum += workload_value_bytes(spec, i);
 	return sum / (double)samples;
+}
+
+uint32_t workload_median_value_bytes(const struct workload_spec *spec)
+{
+	uint64_t samples = min_u64(spec->key_count, SIZE_SAMPLES);
+	struct hist sizes = {0};
+
+	if (spec->sizes.choice == SIZES_UNIFORM)
+		return spec->sizes.bytes_min == spec->sizes.bytes_max
+			   ? 0
+			   : (spec->sizes.bytes_min + spec->sizes.bytes_max) / 2;
+	for (uint64_t i = 0; i < samples; i++)
+		hist_record(&sizes, workload_value_bytes(spec, i));
+	return (uint32_t)hist_percentile_ns(&sizes, 50);
 }

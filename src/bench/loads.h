@@ -15,6 +15,9 @@ void load_of_workload(struct bench_load *, const struct workload_spec *spec);
 /* Mean bytes of a value: over keys, or over draws where a size is drawn per operation. */
 double workload_mean_value_bytes(const struct workload_spec *spec);
 
+/* Half of them are smaller, to within 1/128; 0 when all are of one size. */
+uint32_t workload_median_value_bytes(const struct workload_spec *spec);
+
 /*
  * A trace, dealt round: worker i of n takes the requests i, i + n, i + 2n, ... in their order.
  *
@@ -36,6 +39,9 @@ struct replay_load {
 #define REPLAY_LAG_DEFAULT 64u
 
 void load_of_trace(struct bench_load *, const struct replay_load *);
+
+/* Half of the trace's objects are smaller, each at its first recorded size; it has sizes. */
+uint32_t trace_median_bytes(const struct trace_data *);
 
 /* The size of the value of request i. */
 uint32_t replay_value_bytes(const struct replay_load *, uint64_t i);

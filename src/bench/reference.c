@@ -3,6 +3,20 @@
 
 #include <stdlib.h>
 
+#define KEY_BYTES 20u
+
+/* What the object counts for; 0: it is never stored. */
+static uint32_t weight(const struct bench_reference *r, const struct bench_op *op)
+{
+	if (!r->as_stored)
+		return op->value_bytes;
+	uint64_t bytes =
+	    (uint64_t)layout_object_units(KEY_BYTES, op->value_bytes) * LAYOUT_UNIT_BYTES +
+	    TWIM_BYTES;
+
+	return bytes <= r->stored_bytes_max ? (uint32_t)bytes : 0;
+}
+
 /* One operation; a hit of a Get counts once the warm-up is over. */
 static int access(struct refcache *lru, struct bench_reference *out, const struct bench_op *op,
 		  bool measured)
@@ -11,7 +25,11 @@ static int access(struct refcache *lru, struct bench_reference *out, const struc
 		refcache_remove(lru, op->key);
 		return 0;
 	}
-	int status = refcache_access(lru, op->key, op->value_bytes);
+	uint32_t bytes = weight(out, op);
+	int status = REFCACHE_MISS;
+
+	if (bytes || !out->as_stored)
+		status = refcache_access(lru, op->key, bytes);
 
 	if (status < 0)
 		return status;
@@ -54,7 +72,7 @@ int reference_of_workload(const struct workload_spec *spec, const struct referen
 	struct refcache *lru = NULL;
 	int status = places ? refcache_open(&lru, REFCACHE_LRU, limit) : FORGE_E_NO_MEMORY;
 
-	*out = (struct bench_reference){.limit = limit};
+	out->limit = limit;
 	if (!status)
 		status = draw(spec, draws, places, lru, out);
 	out->known = status == 0;
@@ -70,7 +88,7 @@ int reference_of_trace(const struct replay_load *r, struct refcache_limit limit,
 	struct refcache *lru = NULL;
 	int status = refcache_open(&lru, REFCACHE_LRU, limit);
 
-	*out = (struct bench_reference){.limit = limit};
+	out->limit = limit;
 	for (uint64_t i = 0; !status && i < t->count; i++)
 		status = access(
 		    lru, out,

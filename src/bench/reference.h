@@ -13,6 +13,8 @@
 
 struct bench_reference {
 	bool known;
+	bool as_stored; /* in: weigh an object as what it takes of a chunk, TWIM entry and all */
+	uint32_t stored_bytes_max; /* in, with as_stored: heavier ones are never stored */
 	struct refcache_limit limit;
 	uint64_t gets; /* after the warm-up, as are the hits */
 	uint64_t hits;
@@ -25,7 +27,7 @@ struct reference_draws {
 	uint64_t measured;
 };
 
-/* 0 or FORGE_E_NO_MEMORY. */
+/* Keys of a workload, when weighed as stored, count as 20 bytes.  0 or FORGE_E_NO_MEMORY. */
 int reference_of_workload(const struct workload_spec *, const struct reference_draws *,
 			  struct refcache_limit, struct bench_reference *out);
 int reference_of_trace(const struct replay_load *, struct refcache_limit,

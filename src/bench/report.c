@@ -46,7 +46,7 @@ void report_warn(struct bench_report *r)
 {
 	const struct bench_tally *n = &r->result->tally;
 	const struct plan *p = &r->result->plan;
-	uint64_t capacity = (uint64_t)p->chunk_count * p->group_objects;
+	uint64_t capacity = plan_capacity_objects(p);
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (n->distinct == 1)
@@ -75,23 +75,20 @@ void report_warn(struct bench_report *r)
 
 double report_fill_factor(const struct plan *p)
 {
-	uint32_t stored = layout_object_units(0, p->object_bytes) * LAYOUT_UNIT_BYTES;
-	uint64_t fit = min_u64(p->group_objects, p->chunk_bytes / (stored + TWIM_BYTES));
-
-	return (double)(fit * stored) / p->chunk_bytes;
+	return (double)(plan_expected_objects(p) * plan_expected_bytes(p)) / p->chunk_bytes;
 }
 
 static void print_pool(const struct bench_report *r, FILE *out)
 {
 	const struct plan *p = &r->result->plan;
-	uint64_t objects = (uint64_t)p->chunk_count * p->group_objects;
+	uint64_t objects = plan_capacity_objects(p);
 	struct text pool, capacity, client;
 
 	fprintf(out,
 		"pool          %s, policy %s: %s objects in %u groups of %u, fill factor %.1f %%\n"
 		"              a compute node's local memory %s\n",
 		text_bytes(&pool, p->pool_bytes), r->result->policy,
-		text_grouped(&capacity, objects), p->chunk_count, p->group_objects,
+		text_grouped(&capacity, objects), p->chunk_count, plan_expected_objects(p),
 		100 * report_fill_factor(p), text_bytes(&client, r->result->client_memory_bytes));
 }
 
@@ -215,6 +212,13 @@ static int print_verbs(const struct bench_report *r, FILE *out)
 	return status;
 }
 
+double report_sealed_fill(const struct bench_result *b)
+{
+	double room = (double)b->cache.groups_sealed * b->plan.chunk_bytes;
+
+	return room > 0 ? (double)b->cache.bytes_sealed / room : 0;
+}
+
 static void print_housekeeping(const struct bench_report *r, FILE *out)
 {
 	const struct cache_counters *c = &r->result->cache;
@@ -222,11 +226,13 @@ static void print_housekeeping(const struct bench_report *r, FILE *out)
 
 	fprintf(
 	    out,
-	    "housekeeping  %s groups sealed, %s regrouped, %s requeued, %s compacted; "
+	    "housekeeping  %s groups sealed, %.1f %% full; %s regrouped, %s requeued, %s "
+	    "compacted; "
 	    "%s objects rescued, %s dropped\n",
-	    text_grouped(&text[0], c->groups_sealed), text_grouped(&text[1], c->groups_regrouped),
-	    text_grouped(&text[2], c->groups_requeued), text_grouped(&text[3], c->groups_compacted),
-	    text_grouped(&text[4], c->objects_rescued), text_grouped(&text[5], c->objects_dropped));
+	    text_grouped(&text[0], c->groups_sealed), 100 * report_sealed_fill(r->result),
+	    text_grouped(&text[1], c->groups_regrouped), text_grouped(&text[2], c->groups_requeued),
+	    text_grouped(&text[3], c->groups_compacted), text_grouped(&text[4], c->objects_rescued),
+	    text_grouped(&text[5], c->objects_dropped));
 }
 
 int report_print(const struct bench_report *r, FILE *out)

@@ -45,6 +45,9 @@ void report_warn(struct bench_report *);
 /* Share of the pool's chunk space that holds objects when groups are full of expected ones. */
 double report_fill_factor(const struct plan *);
 
+/* Share of the chunks that were sealed in the run which objects and TWIMs filled; 0: none was. */
+double report_sealed_fill(const struct bench_result *);
+
 /* 0 or FORGE_E_SYSTEM when out refused to be written. */
 int report_print(const struct bench_report *, FILE *out);
 

@@ -108,9 +108,10 @@ static json_t *pool(struct out *o, const struct bench_report *r)
 	put_count(o, j, "bytes", p->pool_bytes);
 	put_count(o, j, "chunks", p->chunk_count);
 	put_count(o, j, "chunk_bytes", p->chunk_bytes);
-	put_count(o, j, "group_objects", p->group_objects);
+	put_count(o, j, "group_objects", plan_expected_objects(p));
+	put_count(o, j, "group_objects_max", p->group_objects);
 	put_count(o, j, "object_bytes", p->object_bytes);
-	put_count(o, j, "capacity_objects", (uint64_t)p->chunk_count * p->group_objects);
+	put_count(o, j, "capacity_objects", plan_capacity_objects(p));
 	put_count(o, j, "metadata_bytes", plan_metadata_bytes(p));
 	put_count(o, j, "compute_node_bytes", r->result->client_memory_bytes);
 	put(o, j, "fill_factor", json_real(report_fill_factor(p)));
@@ -213,6 +214,7 @@ static json_t *result(struct out *o, const struct bench_report *r)
 #define TALLY(name, sentence) put_count(o, j, #name, b->tally.name);
 	BENCH_TALLIES(TALLY)
 #undef TALLY
+	put(o, j, "sealed_fill", json_real(report_sealed_fill(b)));
 	put(o, j, "latency_ns", latencies(o, b));
 	put(o, j, "verbs", verbs(o, &b->verbs));
 	json_t *cache = json_object();

@@ -20,11 +20,12 @@ static int cn_memory_create(struct cn *cn)
 		memset((void *)(uintptr_t)cn->ofm, 0, (size_t)p->chunk_count * p->ofm_row_bytes);
 	cn->dead = calloc((size_t)p->chunk_count * cn->dead_words, sizeof(*cn->dead));
 	cn->news = calloc((size_t)p->chunk_count * cn->dead_words, sizeof(*cn->news));
+	cn->members = calloc(p->chunk_count, sizeof(*cn->members));
 	cn->asleep = calloc(p->cn_max, sizeof(*cn->asleep));
 	for (unsigned r = 0; r < RING_QUEUES; r++)
 		cn->mirror[r] = calloc(p->ring_nodes, sizeof(*cn->mirror[r]));
-	return cn->map && cn->lives && cn->ofm && cn->dead && cn->news && cn->asleep &&
-		       cn->mirror[0] && cn->mirror[1]
+	return cn->map && cn->lives && cn->ofm && cn->dead && cn->news && cn->members &&
+		       cn->asleep && cn->mirror[0] && cn->mirror[1]
 		   ? 0
 		   : FORGE_E_NO_MEMORY;
 }
@@ -36,6 +37,7 @@ void cn_memory_destroy(struct cn *cn)
 	free(cn->ofm);
 	free(cn->dead);
 	free(cn->news);
+	free(cn->members);
 	free(cn->asleep);
 	for (unsigned r = 0; r < RING_QUEUES; r++)
 		free(cn->mirror[r]);
@@ -121,7 +123,8 @@ void cn_close(struct cn *cn, struct worker *w)
 uint64_t cn_memory_bytes(const struct cn *cn)
 {
 	const struct plan *p = &cn->pool->plan;
-	uint64_t per_chunk = sizeof(*cn->map) + CN_LIVES * sizeof(*cn->lives) + p->ofm_row_bytes +
+	uint64_t per_chunk = sizeof(*cn->map) + sizeof(*cn->members) +
+			     CN_LIVES * sizeof(*cn->lives) + p->ofm_row_bytes +
 			     2 * cn->dead_words * sizeof(*cn->dead);
 
 	return per_chunk * p->chunk_count +
@@ -201,9 +204,11 @@ void cn_note(struct cn *cn, uint32_t chunk, uint64_t word, const uint8_t *carrie
 		forget_life(cn, chunk);
 		set_counts(cn, chunk, NULL, 0);
 		atomic_store_explicit(life_of(cn, chunk, generation), 0, memory_order_relaxed);
+		atomic_store_explicit(&cn->members[chunk], 0, memory_order_relaxed);
 	}
 	if (chunk_state(word) != CHUNK_QUEUED)
 		return;
+	atomic_store_explicit(&cn->members[chunk], (uint16_t)object_count, memory_order_relaxed);
 	/* Position 0 of a 32-bit trip is lost as a ghost; nobody will miss it. */
 	atomic_store_explicit(life_of(cn, chunk, generation),
 			      ring == RING_SMALL ? (uint32_t)position + 1 : 0,

@@ -81,9 +81,10 @@ struct cn {
 	_Atomic uint64_t *map; /* [chunk_count] last chunk word seen; 0 unknown */
 	_Atomic uint32_t
 	    *lives; /* [chunk_count][CN_LIVES] small-ring position + 1 of life g % CN_LIVES */
-	_Atomic uint8_t *ofm;	/* [chunk_count][ofm_row_bytes] */
-	_Atomic uint64_t *dead; /* [chunk_count][dead_words] SNs known to be dead */
-	_Atomic uint64_t *news; /* [chunk_count][dead_words] those this CN has not published */
+	_Atomic uint8_t *ofm;	   /* [chunk_count][ofm_row_bytes] */
+	_Atomic uint64_t *dead;	   /* [chunk_count][dead_words] SNs known to be dead */
+	_Atomic uint64_t *news;	   /* [chunk_count][dead_words] those this CN has not published */
+	_Atomic uint16_t *members; /* [chunk_count] of the group queued there; 0 unknown */
 	uint32_t dead_words;
 	_Atomic uint32_t *mirror[RING_QUEUES]; /* [ring_nodes] chunk queued at a position */
 
@@ -218,10 +219,19 @@ static inline void cn_count_hit(struct cn *cn, uint32_t chunk, uint32_t generati
 		atomic_store_explicit(counter, (uint8_t)(count + 1), memory_order_relaxed);
 }
 
+/* Members of the group in a chunk; as many as are expected while it is open or unknown. */
+static inline uint32_t cn_members(const struct cn *cn, uint32_t chunk)
+{
+	uint16_t count = atomic_load_explicit(&cn->members[chunk], memory_order_relaxed);
+
+	return count ? count : plan_expected_objects(&cn->pool->plan);
+}
+
 /*
  * Remember the newest chunk word.  A change of generation forgets counts and dead members.
  * A group that was just queued starts with the counts carried[] if given, otherwise with zeroes,
  * unless hits count from the first Set on; noting the same word again changes nothing.
+ * object_count: of the group that was queued.
  */
 void cn_note(struct cn *, uint32_t chunk, uint64_t word, const uint8_t *carried,
 	     uint32_t object_count);

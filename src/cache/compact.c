@@ -30,8 +30,7 @@
 
 static int dead_enough(const struct cn *cn, uint32_t chunk)
 {
-	return cn_dead_count(cn, chunk) * 100 >=
-	       cn->pool->plan.group_objects * COMPACT_DEAD_PERCENT;
+	return cn_dead_count(cn, chunk) * 100 >= cn_members(cn, chunk) * COMPACT_DEAD_PERCENT;
 }
 
 /* Take the deadest candidate that is still queued: it frees most and costs least. */
@@ -109,8 +108,7 @@ int cache_note_dead(struct cache *c, uint32_t chunk, uint32_t generation, uint32
 	int status = 0;
 
 	cn_note_dead(cn, chunk, generation, sn);
-	if (!cn_is_alone(cn) &&
-	    cn_news_count(cn, chunk) * PUBLISH_SHARE >= cn->pool->plan.group_objects)
+	if (!cn_is_alone(cn) && cn_news_count(cn, chunk) * PUBLISH_SHARE >= cn_members(cn, chunk))
 		status = publish(c, chunk);
 	if (!status && dead_enough(cn, chunk))
 		add_candidate(c, chunk);

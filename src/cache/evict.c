@@ -429,7 +429,7 @@ static uint32_t mergeable(struct cache *c, struct evict_scratch *s, uint32_t n)
 		copy[i].count = s->trial_counts + (uint64_t)i * c->cn->pool->plan.group_objects;
 		memcpy(copy[i].count, s->groups[i].count, copy[i].object_count);
 	}
-	c->cn->policy->judge(copy, n, c->cn->pool->plan.group_objects);
+	c->cn->policy->judge(copy, n, plan_expected_objects(&c->cn->pool->plan));
 	for (uint32_t i = 0; i < n; i++)
 		count += copy[i].action == POLICY_REGROUP;
 	return count;
@@ -492,7 +492,7 @@ int evict(struct cache *c)
 	c->count.evictions++;
 	for (uint32_t i = 0; i < n; i++)
 		memset(s->groups[i].keep, 0, s->groups[i].object_count);
-	c->cn->policy->judge(s->groups, n, c->cn->pool->plan.group_objects);
+	c->cn->policy->judge(s->groups, n, plan_expected_objects(&c->cn->pool->plan));
 	for (uint32_t i = 0; i < n && !status; i++)
 		status = dispose(c, s, i);
 	return status ? status : clear_rows(c, s, ring, n);

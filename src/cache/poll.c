@@ -36,7 +36,8 @@ static uint64_t note_nodes(struct cn *cn, uint32_t ring, uint64_t position, uint
 		    node_cycle(nodes[i]) != (cycle & (NODE_CYCLE_COUNT - 1)))
 			continue;
 		cn_note(cn, node_chunk(nodes[i]),
-			chunk_pack_queued(ring, node_generation(nodes[i]), position), NULL, 0);
+			chunk_pack_queued(ring, node_generation(nodes[i]), position), NULL,
+			node_object_count(nodes[i]));
 	}
 	return position;
 }

@@ -70,6 +70,7 @@ static int client_try_to_join(struct client *c, const struct policy *policy,
 	struct cn_options options = {
 	    .worker_count = c->options.session_count,
 	    .poll_interval_us = c->options.poll_interval_us,
+	    .open_groups = c->options.open_groups,
 	    .alive = alive_liveness(c->alive),
 	};
 	struct recover_report report = {0};

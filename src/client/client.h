@@ -23,6 +23,7 @@ struct client_options {
 	const char *policy;	   /* NULL: the pool's own */
 	uint32_t session_count;	   /* sessions at once, at most CN_WORKERS_MAX; 0 means 1 */
 	uint32_t poll_interval_us; /* 0: the default */
+	uint32_t open_groups;	   /* filled at once for each ring; 0: by a session's share */
 	uint8_t count_verbs;	   /* keep session_verbs(); costs a few ns per verb */
 	uint64_t seed;
 };

@@ -47,10 +47,21 @@ uint64_t layout_fingerprint(void)
 	return hash_checksum(0, constants, sizeof(constants));
 }
 
+/* A power of two: many more than the window, unless they are long. */
+static uint32_t plan_ofm_rows(const struct plan *p)
+{
+	uint64_t rows = power_of_two_at_least(PLAN_OFM_WINDOWS * (uint64_t)p->window_groups);
+
+	while (rows * RING_QUEUES * p->ofm_row_bytes > PLAN_HOT_BYTES_MAX &&
+	       rows / 2 >= PLAN_OFM_WINDOWS_MIN * (uint64_t)p->window_groups)
+		rows /= 2;
+	return (uint32_t)min_u64(p->ring_nodes, rows);
+}
+
 /* Fill in everything that follows from chunk_count; returns the bytes of the export. */
 static uint64_t plan_lay_out(struct plan *p, uint32_t chunk_count, double slots_per_object)
 {
-	double objects = (double)chunk_count * p->group_objects;
+	double objects = (double)chunk_count * plan_expected_objects(p);
 	double buckets = objects * slots_per_object / LAYOUT_BUCKET_SLOTS;
 	uint64_t at = LAYOUT_SUPERBLOCK_BYTES;
 
@@ -65,9 +76,8 @@ static uint64_t plan_lay_out(struct plan *p, uint32_t chunk_count, double slots_
 	 * blind to 6 % of the queue costs 0.05 points (policy-study.md).
 	 */
 	p->window_groups = (uint32_t)min_u64(64, max_u64(8, chunk_count / 48));
-	p->ofm_rows = (uint32_t)min_u64(p->ring_nodes,
-					power_of_two_at_least(16 * (uint64_t)p->window_groups));
 	p->ofm_row_bytes = (uint32_t)round_up_u64(p->group_objects, 8);
+	p->ofm_rows = plan_ofm_rows(p);
 
 	p->cursors_offset = at;
 	at += LAYOUT_CURSORS_BYTES;
@@ -97,6 +107,27 @@ static uint64_t plan_lay_out(struct plan *p, uint32_t chunk_count, double slots_
 	return at;
 }
 
+/* The smallest object there can be: a header and a key of one byte. */
+#define OBJECT_BYTES_LEAST (LAYOUT_OBJECT_HEADER_BYTES + LAYOUT_UNIT_BYTES)
+
+/* How many objects a group may have, when so many of the expected size fill its chunk. */
+static uint32_t plan_group_limit(const struct plan_wish *wish, const struct plan *p,
+				 uint32_t expected)
+{
+	uint64_t median =
+	    (uint64_t)layout_object_units(0, wish->object_bytes_median) * LAYOUT_UNIT_BYTES;
+	uint64_t mean = max_u64(plan_expected_bytes(p), median);
+	uint64_t limit = expected;
+
+	if (wish->group_objects_max)
+		limit = max_u64(limit, wish->group_objects_max);
+	else if (wish->object_bytes_median)
+		limit = round_up_u64(expected * mean * PLAN_GROUP_SPARE_PERCENT / (100 * median),
+				     PLAN_GROUP_STEP);
+	limit = min_u64(limit, p->chunk_bytes / (OBJECT_BYTES_LEAST + TWIM_BYTES));
+	return (uint32_t)min_u64(limit, LAYOUT_GROUP_OBJECTS_MAX);
+}
+
 #define REFUSE(...) (snprintf(error_text, error_bytes, __VA_ARGS__), FORGE_E_INVAL)
 
 int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, size_t error_bytes)
@@ -114,6 +145,9 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 	p.object_bytes = object_bytes;
 	if (p.group_objects < 2 || p.group_objects > LAYOUT_GROUP_OBJECTS_MAX)
 		return REFUSE("group_objects is %u; choose 2 to %u", p.group_objects,
+			      LAYOUT_GROUP_OBJECTS_MAX);
+	if (wish->group_objects_max > LAYOUT_GROUP_OBJECTS_MAX)
+		return REFUSE("group_objects_max is %u; choose at most %u", wish->group_objects_max,
 			      LAYOUT_GROUP_OBJECTS_MAX);
 	if (p.slot_words > 2)
 		return REFUSE("slot_words is %u; choose 1 or 2", p.slot_words);
@@ -135,6 +169,7 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 			      "choose a smaller object size or group",
 			      p.group_objects, object_bytes, chunk_bytes);
 	p.chunk_bytes = (uint32_t)chunk_bytes;
+	p.group_objects = plan_group_limit(wish, &p, p.group_objects);
 	uint64_t room =
 	    min_u64(chunk_bytes - TWIM_BYTES, LAYOUT_OBJECT_UNITS_MAX * LAYOUT_UNIT_BYTES);
 
@@ -177,7 +212,8 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 			return REFUSE("%" PRIu64 " bytes hold fewer than 4 groups of %u objects of "
 				      "%u bytes; give at least %" PRIu64
 				      " bytes, or a smaller group or object size",
-				      wish->pool_bytes, p.group_objects, object_bytes, least);
+				      wish->pool_bytes, plan_expected_objects(&p), object_bytes,
+				      least);
 		}
 	}
 	if (chunk_count < 2 || chunk_count > LAYOUT_CHUNK_COUNT_MAX)
@@ -214,9 +250,10 @@ int plan_valid(const struct plan *p, char *error_text, size_t error_bytes)
 		wrong = "chunk_count";
 	else if (p->chunk_bytes % 64 != 0 || p->chunk_bytes < 64 || p->chunk_bytes > (64u << 20))
 		wrong = "chunk_bytes";
-	else if ((uint64_t)p->group_objects * ((uint64_t)plan_expected_bytes(p) + TWIM_BYTES) >
-		 p->chunk_bytes)
-		wrong = "object_bytes"; /* a TWIM would reach beyond its chunk */
+	else if ((uint64_t)p->group_objects * (OBJECT_BYTES_LEAST + TWIM_BYTES) > p->chunk_bytes)
+		wrong = "group_objects"; /* a TWIM would reach beyond its chunk */
+	else if (plan_expected_objects(p) < 2)
+		wrong = "object_bytes";
 	else if (round_up_u64((uint64_t)LAYOUT_OBJECT_HEADER_BYTES + 16 + p->value_bytes_max,
 			      LAYOUT_UNIT_BYTES) +
 		     TWIM_BYTES >
@@ -229,13 +266,13 @@ int plan_valid(const struct plan *p, char *error_text, size_t error_bytes)
 	if (!wrong) {
 		/* Everything else follows from these; recompute it and compare the whole. */
 		double slots = (double)p->bucket_count * LAYOUT_BUCKET_SLOTS /
-			       ((double)p->chunk_count * p->group_objects);
+			       ((double)p->chunk_count * plan_expected_objects(p));
 
 		plan_lay_out(&again, p->chunk_count, slots);
 		if (again.bucket_count != p->bucket_count) {
 			/* The quotient rounds; lay out from a hair less. */
 			slots = ((double)p->bucket_count - 0.5) * LAYOUT_BUCKET_SLOTS /
-				((double)p->chunk_count * p->group_objects);
+				((double)p->chunk_count * plan_expected_objects(p));
 			plan_lay_out(&again, p->chunk_count, slots);
 		}
 		if (memcmp(&again, p, sizeof(again)) != 0)
@@ -251,35 +288,27 @@ int plan_valid(const struct plan *p, char *error_text, size_t error_bytes)
 
 uint64_t plan_metadata_bytes(const struct plan *p)
 {
-	return p->chunks_offset + (uint64_t)p->chunk_count * p->group_objects * TWIM_BYTES +
-	       LAYOUT_PAD_BYTES;
-}
-
-static uint32_t plan_fitting_objects(const struct plan *p)
-{
-	uint32_t fit = (uint32_t)(p->chunk_bytes / (plan_expected_bytes(p) + TWIM_BYTES));
-
-	return fit < p->group_objects ? fit : p->group_objects;
+	return p->chunks_offset + plan_capacity_objects(p) * TWIM_BYTES + LAYOUT_PAD_BYTES;
 }
 
 uint64_t plan_capacity_objects(const struct plan *p)
 {
-	return (uint64_t)p->chunk_count * plan_fitting_objects(p);
+	return (uint64_t)p->chunk_count * plan_expected_objects(p);
 }
 
 int plan_print(const struct plan *p, char *text, size_t text_bytes)
 {
-	uint32_t stored = plan_expected_bytes(p);
-	uint32_t in_group = plan_fitting_objects(p);
+	uint32_t stored = (uint32_t)plan_expected_bytes(p);
+	uint32_t in_group = plan_expected_objects(p);
 	uint64_t objects = plan_capacity_objects(p);
-	double fill = (double)in_group * stored / plan_group_bytes(p, p->group_objects);
+	double fill = (double)in_group * stored / plan_group_bytes(p, in_group);
 
 	return snprintf(
 	    text, text_bytes,
 	    "pool                %" PRIu64 " bytes\n"
 	    "policy              %s\n"
 	    "chunks              %u of %u bytes\n"
-	    "group               %u objects of %u bytes expected (%u stored)\n"
+	    "group               %u objects of %u bytes expected (%u stored), at most %u objects\n"
 	    "fill factor         %.1f %% of a chunk's object space\n"
 	    "effective capacity  %" PRIu64 " objects, %" PRIu64 " bytes of keys and values\n"
 	    "metadata            %" PRIu64 " bytes, %.1f %% of the pool\n"
@@ -289,11 +318,11 @@ int plan_print(const struct plan *p, char *text, size_t text_bytes)
 	    "hot words           %" PRIu64 " bytes: cursors and 2 x %u OFM rows of %u bytes\n"
 	    "eviction window     %u groups\n"
 	    "compute nodes       at most %u\n",
-	    p->pool_bytes, p->policy, p->chunk_count, p->chunk_bytes, p->group_objects,
-	    p->object_bytes, stored, 100 * fill, objects, objects * p->object_bytes,
+	    p->pool_bytes, p->policy, p->chunk_count, p->chunk_bytes, in_group, p->object_bytes,
+	    stored, p->group_objects, 100 * fill, objects, objects * p->object_bytes,
 	    plan_metadata_bytes(p), 100.0 * (double)plan_metadata_bytes(p) / (double)p->pool_bytes,
 	    p->bucket_count, p->bucket_bytes,
-	    (double)plan_slot_count(p) / ((double)p->chunk_count * p->group_objects),
+	    (double)plan_slot_count(p) / ((double)p->chunk_count * plan_expected_objects(p)),
 	    p->value_bytes_max, p->ring_nodes,
 	    (uint64_t)LAYOUT_CURSORS_BYTES + 2 * (uint64_t)p->ofm_rows * p->ofm_row_bytes,
 	    p->ofm_rows, p->ofm_row_bytes, p->window_groups, p->cn_max);

@@ -20,7 +20,7 @@ struct plan {
 	uint64_t pool_bytes;
 	uint32_t chunk_count;
 	uint32_t chunk_bytes;
-	uint32_t group_objects; /* most objects in a group */
+	uint32_t group_objects; /* most objects in a group, of whatever size */
 	uint32_t slot_words;	/* 1: 8-byte slots, 2: 16-byte slots */
 	uint32_t bucket_count;	/* without the overflow bucket */
 	uint32_t bucket_bytes;
@@ -49,8 +49,14 @@ static_assert(sizeof(struct plan) == 176, "the plan is part of the layout");
 struct plan_wish {
 	uint64_t pool_bytes;   /* size of the export; or */
 	uint32_t chunk_count;  /* exactly that many chunks, and pool_bytes as a result */
-	uint32_t object_bytes; /* expected bytes of key and value together */
-	uint32_t group_objects;
+	uint32_t object_bytes; /* expected bytes of key and value together, the mean */
+	/*
+	 * Half of the objects are smaller; 0: all are of one size.  It decides how many objects
+	 * a group may have when they happen to be small, until its chunk is full.
+	 */
+	uint32_t object_bytes_median;
+	uint32_t group_objects;	    /* objects of the expected size that fill a chunk */
+	uint32_t group_objects_max; /* most in a group; 0: by the median */
 	uint32_t slot_words;
 	uint32_t cn_max;
 	double slots_per_object; /* index size; the stale slots in it are the ghosts */
@@ -60,6 +66,23 @@ struct plan_wish {
 #define PLAN_OBJECT_BYTES_DEFAULT  272u /* a 16-byte key and a 256-byte value */
 #define PLAN_GROUP_OBJECTS_DEFAULT 64u
 #define PLAN_CN_MAX_DEFAULT	   32u
+/*
+ * A chunk that typical objects fill before a large one comes along holds mean / median times as
+ * many as expected, here with their headers; a quarter more for chunks of small ones.  With four
+ * groups being filled, chunks of Meta's four published mixes are then sealed 99.5 % full and more;
+ * a limit of just what is expected fills 60 to 91 % (doc/benchmarks.md).  A larger limit is not
+ * free: a byte of OFM row and two bits of dead map an object, here and in every compute node.
+ */
+#define PLAN_GROUP_SPARE_PERCENT 125u
+/* Limits above the expected count are multiples of this: a dead map has whole words. */
+#define PLAN_GROUP_STEP 64u
+/*
+ * Hot words are meant for the memory of a NIC, of which there are a few 100 KiB.  Rows beyond 4
+ * windows only make late flushes rarer that meet the row's next owner.
+ */
+#define PLAN_HOT_BYTES_MAX   (256u << 10)
+#define PLAN_OFM_WINDOWS     16u
+#define PLAN_OFM_WINDOWS_MIN 4u
 /*
  * Slots for every object that fits: one for each live object, 1.3 for the ghosts, and room so
  * that fewer than 1 in 10,000 inserts finds only live objects (2.5 slots: 1 to 2 in 10,000; 3:
@@ -99,9 +122,17 @@ static inline uint32_t plan_group_bytes(const struct plan *p, uint32_t object_co
 }
 
 /* Bytes an object of the expected size takes, beside its TWIM entry. */
-static inline uint32_t plan_expected_bytes(const struct plan *p)
+static inline uint64_t plan_expected_bytes(const struct plan *p)
 {
-	return layout_object_units(0, p->object_bytes) * LAYOUT_UNIT_BYTES;
+	return (uint64_t)layout_object_units(0, p->object_bytes) * LAYOUT_UNIT_BYTES;
+}
+
+/* Objects of the expected size that fill a chunk. */
+static inline uint32_t plan_expected_objects(const struct plan *p)
+{
+	uint32_t fit = (uint32_t)(p->chunk_bytes / (plan_expected_bytes(p) + TWIM_BYTES));
+
+	return fit < p->group_objects ? fit : p->group_objects;
 }
 
 /* ---- addresses ---------------------------------------------------------------------------- */

@@ -165,13 +165,14 @@ static int check_same_plan(const struct node *n, const struct plan *there, const
 {
 	if (memcmp(there, want, sizeof(*there)) == 0)
 		return 0;
-	return REFUSE(
-	    e, FORGE_E_POOL_EXISTS,
-	    "%s exists with another plan (%" PRIu64 " bytes, policy %s, %u chunks of %u "
-	    "bytes, groups of %u, %u compute nodes): leave the options of the plan out to "
-	    "serve it as it is, or replace it with --force",
-	    n->where, there->pool_bytes, there->policy, there->chunk_count, there->chunk_bytes,
-	    there->group_objects, there->cn_max);
+	return REFUSE(e, FORGE_E_POOL_EXISTS,
+		      "%s exists with another plan (%" PRIu64 " bytes, policy %s, %u chunks of %u "
+		      "bytes, groups of %u, at most %u objects, %u compute nodes): leave the "
+		      "options of the plan out to "
+		      "serve it as it is, or replace it with --force",
+		      n->where, there->pool_bytes, there->policy, there->chunk_count,
+		      there->chunk_bytes, plan_expected_objects(there), there->group_objects,
+		      there->cn_max);
 }
 
 /* There is something of that name, and this node holds it. */

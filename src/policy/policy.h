@@ -74,7 +74,7 @@ struct policy {
 	/* Which ring to evict from; called only when at least one is not empty. */
 	uint32_t (*victim_ring)(const struct policy_occupancy *);
 	struct policy_place (*place)(const struct policy_hint *);
-	/* Judge n groups of one ring together. */
+	/* Judge n groups of one ring together; group_objects are expected to fill a chunk. */
 	void (*judge)(struct policy_group *groups, uint32_t n, uint32_t group_objects);
 };
 

@@ -9,7 +9,7 @@
 
 struct config {
 	const char *pool, *workload, *policy, *json;
-	uint64_t keys, value_bytes, size, group_objects;
+	uint64_t keys, value_bytes, size, group_objects, group_objects_max, open_groups;
 	double cache_percent;
 	uint64_t threads, processes, operations, seconds, warmup_seconds, seed;
 	double warmup;
@@ -33,7 +33,13 @@ static const struct opt options[] = {
     OPT_BYTES(struct config, size, "size", 's', "0", "SIZE", 0, 0,
 	      "Size of a pool made for the run in bytes, in place of --cache-percent."),
     OPT_U64(struct config, group_objects, "group-objects", 0, "64", "objects", 2,
-	    LAYOUT_GROUP_OBJECTS_MAX, "How many objects make a group, in a pool made for the run."),
+	    LAYOUT_GROUP_OBJECTS_MAX,
+	    "How many objects of mean size fill a group, in a pool made for the run."),
+    OPT_U64(struct config, group_objects_max, "group-objects-max", 0, "0", "objects", 0,
+	    LAYOUT_GROUP_OBJECTS_MAX,
+	    "How many objects a group may have, if they are small; 0: by median and mean size."),
+    OPT_U64(struct config, open_groups, "open-groups", 0, "0", "groups", 0, LANE_FILLING_MAX,
+	    "How many groups a thread fills at once for each ring; 0: by its share of the pool."),
     OPT_STRING(struct config, policy, "policy", 0, NULL, "NAME",
 	       "The policy; default: the pool's own, or forge."),
     OPT_U64(struct config, threads, "threads", 't', "1", "N", 1, 256, "Threads of each process."),
@@ -144,6 +150,7 @@ static void fill_setup(const struct config *c, struct bench_setup *setup)
 	    .on_miss = c->on_miss == 0 ? BENCH_MISS_FILL : BENCH_MISS_IGNORE,
 	    .miss_penalty_us = c->miss_penalty,
 	    .poll_interval_us = (uint32_t)c->poll_interval,
+	    .open_groups = (uint32_t)c->open_groups,
 	    .seed = c->seed,
 	    .preload = c->preload,
 	    .verify = c->verify,
@@ -163,7 +170,14 @@ static int run_lru(const struct config *config, const struct workload_spec *spec
 	    .warm_up = setup->warm_up.operations,
 	    .measured = report->result->tally.operations,
 	};
-	struct refcache_limit limit = {.objects = (uint64_t)p->chunk_count * p->group_objects};
+	struct refcache_limit limit = {.objects = plan_capacity_objects(p)};
+
+	if (workload_median_value_bytes(spec)) {
+		/* Sizes differ: as many bytes as the chunks have, and no waste at all. */
+		limit = (struct refcache_limit){.bytes = (uint64_t)p->chunk_count * p->chunk_bytes};
+		report->lru.as_stored = true;
+		report->lru.stored_bytes_max = p->chunk_bytes;
+	}
 
 	return reference_of_workload(spec, &draws, limit, &report->lru);
 }
@@ -191,6 +205,7 @@ static int run(int argc, char **argv)
 	struct workload_spec spec;
 	struct bench_setup setup;
 	char text[WORKLOAD_NAME_MAX];
+	uint32_t median;
 	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
 
 	if (status >= 0)
@@ -205,13 +220,16 @@ static int run(int argc, char **argv)
 	if (parse_workload(&config, &spec, text, sizeof(text)))
 		return TOOL_ERROR;
 	fill_setup(&config, &setup);
+	median = workload_median_value_bytes(&spec);
 	struct load_pool pool = {
 	    .name = config.pool,
 	    .policy = config.policy,
 	    .wish = {.pool_bytes = config.size,
 		     .chunk_count = config.size ? 0 : chunks_for(&config, &spec),
 		     .object_bytes = (uint32_t)(20 + workload_mean_value_bytes(&spec)),
-		     .group_objects = (uint32_t)config.group_objects},
+		     .object_bytes_median = median ? 20 + median : 0,
+		     .group_objects = (uint32_t)config.group_objects,
+		     .group_objects_max = (uint32_t)config.group_objects_max},
 	};
 	struct bench_report report = {
 	    .program = "bench",

@@ -31,7 +31,7 @@ struct config {
 	const char *pool;
 	uint64_t size;
 	const char *policy;
-	uint64_t object_bytes, group_objects, cn_max;
+	uint64_t object_bytes, object_bytes_median, group_objects, group_objects_max, cn_max;
 	double slots_per_object;
 	bool plan, force, keep;
 };
@@ -44,9 +44,17 @@ static const struct opt options[] = {
     OPT_STRING(struct config, policy, "policy", 0, "forge", "NAME",
 	       "The policy that compute nodes follow unless told otherwise."),
     OPT_BYTES(struct config, object_bytes, "object-bytes", 0, "272", "SIZE", 1, UINT32_MAX,
-	      "Expected size of key and value together; larger and smaller objects fit too."),
+	      "Mean size of key and value together; larger and smaller objects fit too."),
+    OPT_BYTES(struct config, object_bytes_median, "object-bytes-median", 0, "0", "SIZE", 0,
+	      UINT32_MAX,
+	      "Half of the objects are smaller; it decides how many a group may have if they "
+	      "happen to be small.  0: 5/8 of the mean."),
     OPT_U64(struct config, group_objects, "group-objects", 0, "64", "objects", 2,
-	    LAYOUT_GROUP_OBJECTS_MAX, "How many objects make a group, and share a chunk."),
+	    LAYOUT_GROUP_OBJECTS_MAX,
+	    "How many objects of mean size make a group, and fill a chunk."),
+    OPT_U64(struct config, group_objects_max, "group-objects-max", 0, "0", "objects", 0,
+	    LAYOUT_GROUP_OBJECTS_MAX,
+	    "How many objects a group may have, in place of --object-bytes-median."),
     OPT_U64(struct config, cn_max, "cn-max", 0, "0", "N", 0, LAYOUT_CN_MAX,
 	    "How many compute nodes may attach at once; 0: 32, or fewer in a small pool."),
     OPT_DOUBLE(struct config, slots_per_object, "slots-per-object", 0, "0", "N", 0, 16,
@@ -72,8 +80,12 @@ static const struct opts_table table = {
     .option_count = ARRAY_COUNT(options),
 };
 
-static const char *const plan_options[] = {"size",	    "policy", "object-bytes",
-					   "group-objects", "cn-max", "slots-per-object"};
+static const char *const plan_options[] = {
+    "size",	     "policy",
+    "object-bytes",  "object-bytes-median",
+    "group-objects", "group-objects-max",
+    "cn-max",	     "slots-per-object",
+};
 
 static int run(int argc, char **argv);
 
@@ -158,11 +170,18 @@ static int make_wish(const struct config *config, const struct opts_parsed *pars
 				 given		? given
 				 : config->plan ? "plan"
 						: "force");
+	/* Sizes nobody knows more about: 128 objects to 64 expected ones, which suits Meta's mixes.
+	 */
+	uint64_t median = config->object_bytes_median ? config->object_bytes_median
+						      : config->object_bytes * 5 / 8;
+
 	*out = (struct node_wish){
 	    .where = config->pool,
 	    .plan = {.pool_bytes = config->size,
 		     .object_bytes = (uint32_t)config->object_bytes,
+		     .object_bytes_median = (uint32_t)max_u64(median, 1),
 		     .group_objects = (uint32_t)config->group_objects,
+		     .group_objects_max = (uint32_t)config->group_objects_max,
 		     .slot_words = policy->slot_words,
 		     .cn_max = (uint32_t)config->cn_max,
 		     .slots_per_object = config->slots_per_object,

@@ -19,7 +19,8 @@ enum on_miss {
 struct config {
 	const char *pool, *policy, *json, *format, *sizes, *columns, *delimiter;
 	unsigned on_miss, by;
-	uint64_t value_bytes, size, group_objects, object_bytes, cache_objects;
+	uint64_t value_bytes, size, group_objects, group_objects_max, object_bytes, cache_objects;
+	uint64_t open_groups;
 	double cache_percent, warmup;
 	uint64_t threads, processes, requests, seed, poll_interval, miss_penalty, lag;
 	bool footprint, own_sizes, gets_only, verify, progress, lru, count_verbs;
@@ -49,7 +50,13 @@ static const struct opt options[] = {
     OPT_BYTES(struct config, size, "size", 's', "0", "SIZE", 0, 0,
 	      "Size of a pool made for the run in bytes, in place of --cache-percent."),
     OPT_U64(struct config, group_objects, "group-objects", 0, "64", "objects", 2,
-	    LAYOUT_GROUP_OBJECTS_MAX, "How many objects make a group, in a pool made for the run."),
+	    LAYOUT_GROUP_OBJECTS_MAX,
+	    "How many objects of mean size fill a group, in a pool made for the run."),
+    OPT_U64(struct config, group_objects_max, "group-objects-max", 0, "0", "objects", 0,
+	    LAYOUT_GROUP_OBJECTS_MAX,
+	    "How many objects a group may have, if they are small; 0: by median and mean size."),
+    OPT_U64(struct config, open_groups, "open-groups", 0, "0", "groups", 0, LANE_FILLING_MAX,
+	    "How many groups a thread fills at once for each ring; 0: by its share of the pool."),
     OPT_U64(struct config, object_bytes, "object-bytes", 0, "0", "bytes", 0, 1 << 20,
 	    "Expected bytes of key and value, for a pool made for the run; 0: the trace's mean."),
     OPT_U64(struct config, value_bytes, "value-bytes", 0, "256", "bytes", 1, 1 << 20,
@@ -168,9 +175,10 @@ static double wished_objects(const struct config *c, const struct trace_footprin
  * The pool's geometry.  Capacity counts every chunk: chunk_count x group_objects objects of the
  * expected size fit exactly.  By bytes the expected size is the mean over ids.
  */
-static void fill_wish(const struct config *c, const struct trace_footprint *f,
+static void fill_wish(const struct config *c, const struct trace_data *trace,
 		      struct plan_wish *wish)
 {
+	const struct trace_footprint *f = &trace->footprint;
 	double mean =
 	    c->own_sizes ? (double)f->bytes / (double)f->distinct : (double)c->value_bytes;
 	double chunks = floor(wished_objects(c, f) / (double)c->group_objects);
@@ -182,7 +190,9 @@ static void fill_wish(const struct config *c, const struct trace_footprint *f,
 			   : chunks > LAYOUT_CHUNK_COUNT_MAX ? LAYOUT_CHUNK_COUNT_MAX
 							     : (uint32_t)chunks,
 	    .object_bytes = c->object_bytes ? (uint32_t)c->object_bytes : (uint32_t)(8 + mean),
+	    .object_bytes_median = c->own_sizes ? 8 + trace_median_bytes(trace) : 0,
 	    .group_objects = (uint32_t)c->group_objects,
+	    .group_objects_max = (uint32_t)c->group_objects_max,
 	};
 }
 
@@ -194,6 +204,7 @@ static void fill_setup(const struct config *c, struct bench_setup *setup)
 	    .on_miss = c->on_miss == MISS_FILL ? BENCH_MISS_FILL : BENCH_MISS_IGNORE,
 	    .miss_penalty_us = c->miss_penalty,
 	    .poll_interval_us = (uint32_t)c->poll_interval,
+	    .open_groups = (uint32_t)c->open_groups,
 	    .seed = c->seed,
 	    .verify = c->verify,
 	    .no_verb_counts = !c->count_verbs,
@@ -205,7 +216,7 @@ static int run_lru(const struct config *config, const struct replay_load *replay
 		   struct bench_report *report)
 {
 	const struct plan *p = &report->result->plan;
-	uint64_t objects = (uint64_t)p->chunk_count * p->group_objects;
+	uint64_t objects = plan_capacity_objects(p);
 	struct refcache_limit limit = {.objects = objects};
 
 	if (config->by == 1)
@@ -254,7 +265,7 @@ static int replay_trace(const struct config *config, const char *path,
 	if (!config->own_sizes)
 		replay.value_bytes_max = (uint32_t)config->value_bytes;
 	fill_setup(config, &setup);
-	fill_wish(config, &trace->footprint, &pool.wish);
+	fill_wish(config, trace, &pool.wish);
 	if (!load_pool_is_named(&pool) && !config->size)
 		report.wished_objects = (uint64_t)ceil(wished_objects(config, &trace->footprint));
 	int status = load_pool_open(&command_replay, &pool, &setup);

@@ -303,6 +303,7 @@ static int save_cn(struct cache_world *cw, uint32_t i)
 	    {(void *)cn->ofm, (size_t)p->chunk_count * p->ofm_row_bytes},
 	    {(void *)cn->dead, (size_t)p->chunk_count * cn->dead_words * sizeof(*cn->dead)},
 	    {(void *)cn->news, (size_t)p->chunk_count * cn->dead_words * sizeof(*cn->news)},
+	    {(void *)cn->members, p->chunk_count * sizeof(*cn->members)},
 	    {(void *)cn->asleep, p->cn_max * sizeof(*cn->asleep)},
 	    {(void *)cn->mirror[0], p->ring_nodes * sizeof(*cn->mirror[0])},
 	    {(void *)cn->mirror[1], p->ring_nodes * sizeof(*cn->mirror[1])},

@@ -87,7 +87,7 @@ struct world_saved {
 	size_t bytes;
 };
 
-#define WORLD_SAVED_MAX 64
+#define WORLD_SAVED_MAX 80
 
 struct cache_world {
 	const struct world_spec *spec;

@@ -60,9 +60,12 @@ static void check_regions(const struct plan *p)
 	assert_true(p->ofm_row_bytes >= p->group_objects && p->ofm_row_bytes % 8 == 0);
 	assert_int_equal(p->chunk_bytes % 64, 0);
 	/* The expected objects fit, and the largest value does. */
-	assert_true((uint64_t)p->group_objects *
+	assert_in_range(plan_expected_objects(p), 2, p->group_objects);
+	assert_true((uint64_t)plan_expected_objects(p) *
 			(layout_object_units(0, p->object_bytes) * 16ull + 8) <=
 		    p->chunk_bytes);
+	/* As many of the smallest as there may be fit, too. */
+	assert_true((uint64_t)p->group_objects * (48 + 16 + 8) <= p->chunk_bytes);
 	assert_true(layout_object_units(16, p->value_bytes_max) * 16ull + 8 <= p->chunk_bytes);
 	assert_true(plan_slot_count(p) < TWIM_SLOT_DEAD);
 }
@@ -91,6 +94,7 @@ static void test_grid(void **state)
 	static const uint32_t objects[] = {1, 16, 100, 272, 4096, 100000};
 	static const uint32_t groups[] = {2, 3, 8, 64, 65, 511, 512};
 	static const double slots[] = {0, 1, 1.7, 3, 16};
+	static const uint32_t medians[] = {0, 1, 20, 100, 5000};
 	unsigned made = 0, refused = 0;
 
 	for (unsigned i = 0; i < ARRAY_COUNT(chunks) * ARRAY_COUNT(objects); i++)
@@ -102,6 +106,7 @@ static void test_grid(void **state)
 			    .slots_per_object = slots[k / 2 / ARRAY_COUNT(groups)],
 			    .slot_words = 1 + k % 2,
 			    .cn_max = i % 3 ? 0 : 1 + i,
+			    .object_bytes_median = medians[(i + k) % ARRAY_COUNT(medians)],
 			};
 			struct plan p;
 
@@ -112,6 +117,9 @@ static void test_grid(void **state)
 			}
 			made++;
 			assert_int_equal(p.chunk_count, wish.chunk_count);
+			assert_int_equal(plan_expected_objects(&p), wish.group_objects);
+			if (!wish.object_bytes_median)
+				assert_int_equal(p.group_objects, wish.group_objects);
 			check_regions(&p);
 			check_addresses(&p);
 			if (plan_valid(&p, error, sizeof(error)))
@@ -135,6 +143,9 @@ static void test_sizes(void **state)
 		    .group_objects = 2 + (uint32_t)prng_below(&prng, 511),
 		    .object_bytes = 1 + (uint32_t)prng_below(&prng, 2000),
 		    .slot_words = 1 + (uint32_t)prng_below(&prng, 2),
+		    .object_bytes_median = (uint32_t)prng_below(&prng, 3000),
+		    .group_objects_max =
+			prng_below(&prng, 4) ? 0 : (uint32_t)prng_below(&prng, 513),
 		};
 		struct plan p, more;
 
@@ -165,6 +176,57 @@ static void expect_refused(struct plan_wish wish, const char *word)
 	if (!strstr(error, word))
 		fail_msg("\"%s\" does not say \"%s\"", error, word);
 	assert_memory_equal(&p, &before, sizeof(p));
+}
+
+static uint32_t limit_of(uint32_t mean, uint32_t median, uint32_t expected, uint32_t most)
+{
+	struct plan_wish wish = {.chunk_count = 1000,
+				 .object_bytes = mean,
+				 .object_bytes_median = median,
+				 .group_objects = expected,
+				 .group_objects_max = most};
+	struct plan p;
+
+	assert_int_equal(make(&wish, &p), 0);
+	assert_int_equal(plan_expected_objects(&p), expected);
+	check_regions(&p);
+	return p.group_objects;
+}
+
+/*
+ * How many objects a group may have follows from mean and median, with headers (48 bytes) and in
+ * units of 16; and what it costs stays in bounds.
+ */
+static void test_spread(void **state)
+{
+	assert_int_equal(limit_of(272, 0, 64, 0), 64);
+	/* 320 to 320 stored, a quarter to spare: 80, and then whole words of the dead map. */
+	assert_int_equal(limit_of(272, 272, 64, 0), 128);
+	assert_int_equal(limit_of(272, 1000, 64, 0), 128);
+	assert_int_equal(limit_of(272, 170, 64, 0), 128); /* 320 / 224: 114 */
+	assert_int_equal(limit_of(355, 179, 64, 0), 192); /* 416 / 240: 138 */
+	assert_int_equal(limit_of(1443, 83, 64, 0), 512); /* 1504 / 144: 835 */
+	assert_int_equal(limit_of(272, 1, 8, 0), 36);	  /* as many as a chunk of 8 x 328 holds */
+	assert_int_equal(limit_of(272, 0, 64, 100), 100);
+	assert_int_equal(limit_of(272, 170, 64, 100), 100);
+	assert_int_equal(limit_of(272, 170, 64, 10), 64); /* never fewer than expected */
+	expect_refused((struct plan_wish){.chunk_count = 8, .group_objects_max = 513},
+		       "at most 512");
+
+	struct plan even, wild;
+	struct plan_wish wish = {.chunk_count = 1u << 16, .object_bytes = 1443};
+
+	assert_int_equal(make(&wish, &even), 0);
+	wish.object_bytes_median = 83;
+	assert_int_equal(make(&wish, &wild), 0);
+	assert_int_equal(even.bucket_count, wild.bucket_count);
+	assert_int_equal(plan_capacity_objects(&even), plan_capacity_objects(&wild));
+	assert_int_equal(even.ofm_rows, 16 * even.window_groups);
+	assert_int_equal(wild.ofm_rows, 4 * wild.window_groups);
+	assert_true(2ull * wild.ofm_rows * wild.ofm_row_bytes <= PLAN_HOT_BYTES_MAX);
+	/* 7 words of dead map a chunk of 64 objects, and no more. */
+	assert_true(plan_metadata_bytes(&wild) - plan_metadata_bytes(&even) <=
+		    7 * 8ull * even.chunk_count + PLAN_HOT_BYTES_MAX);
 }
 
 static void test_refused(void **state)
@@ -265,7 +327,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_grid),    cmocka_unit_test(test_sizes),
 	    cmocka_unit_test(test_refused), cmocka_unit_test(test_remedy_works),
-	    cmocka_unit_test(test_damage),
+	    cmocka_unit_test(test_damage),  cmocka_unit_test(test_spread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
