@@ -8,7 +8,7 @@ static uint64_t monotonic_now_ns(const struct clock *c)
 	struct timespec t;
 
 	(void)c;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_BOOTTIME, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 

@@ -19,7 +19,10 @@ static inline uint64_t clock_now_ns(const struct clock *c)
 	return c->now_ns(c);
 }
 
-/* CLOCK_MONOTONIC through the vDSO (no system call). */
+/*
+ * The time since the host was started, also while it was suspended (CLOCK_BOOTTIME through the
+ * vDSO: no system call), the same in all processes.  Nobody can set it.
+ */
 const struct clock *clock_monotonic(void);
 
 #endif

@@ -325,6 +325,23 @@ uint64_t session_now_ms(const struct session *s)
 	return cache_pool_ms(&s->cache);
 }
 
+uint64_t session_expiry_in(const struct session *s, uint64_t ttl_ms)
+{
+	uint64_t now_ms = session_now_ms(s);
+
+	return ttl_ms < UINT64_MAX - now_ms ? now_ms + ttl_ms : UINT64_MAX;
+}
+
+uint64_t session_expiry_at(const struct session *s, uint64_t unix_ms)
+{
+	struct timespec wall;
+
+	clock_gettime(CLOCK_REALTIME, &wall);
+	uint64_t wall_ms = (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000;
+
+	return unix_ms > wall_ms ? session_expiry_in(s, unix_ms - wall_ms) : 1;
+}
+
 const struct cache_counters *session_counters(const struct session *s)
 {
 	return &s->cache.count;

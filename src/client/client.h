@@ -73,8 +73,15 @@ int session_flush(struct session *);
 int session_change(struct session *, struct cache_key key, const struct cache_change *,
 		   uint64_t *cas_id);
 
-/* Pool time in ms.  No verb. */
+/*
+ * Pool time in ms, and what to pass as expiry_ms so that a value lives for so long from now, or
+ * until a unix time in ms by this host's wall clock, which is asked only here: a value whose time
+ * is over already gets an expiry in the past.  A value is gone ttl_ms after the call, at most 1 ms
+ * early, for every operation that starts then.  Never 0.  No verb.
+ */
 uint64_t session_now_ms(const struct session *);
+uint64_t session_expiry_in(const struct session *, uint64_t ttl_ms);
+uint64_t session_expiry_at(const struct session *, uint64_t unix_ms);
 
 /* What this session did and which verbs it cost (zeroes unless count_verbs).  Borrowed. */
 const struct cache_counters *session_counters(const struct session *);

@@ -21,7 +21,7 @@
  *
  * Life of each word (who writes it, with which verb, what a reader may conclude):
  *
- *   superblock   written by the node before it says READY, never after, except the epoch.
+ *   superblock   written by the node before it says READY, never after, except epoch and time.
  *   cursors      FAA or CAS by any CN; never wrap (64 bits); a READ of them is a hint.
  *   ofm counter  FAA by every CN for positions in the window; subtracted by the evictor that won
  *                the chunk out of `evicting`.  A hint by nature.

@@ -254,8 +254,21 @@ static inline uint64_t plan_stats_address(const struct plan *p, uint32_t cn)
  *   32     8    epoch: raised whenever the node starts anew over this memory
  *   40     8    checksum of the plan
  *   48     176  the plan
- *   224         zero
+ *   224    24   pool time (pool/time.h):
+ *            224  base: pool time in ms less the clock of the node's host
+ *            232  a hash of that host's boot id, 0 for none
+ *            240  pool time when a node last wrote it down
+ *   248         zero
+ *
+ * The time is written before READY, and anew by a node that takes the pool over, before compute
+ * nodes attach; the last word of it also while it serves.
  */
+struct layout_time {
+	uint64_t base_ms;
+	uint64_t boot;
+	uint64_t seen_ms;
+};
+
 struct layout_superblock {
 	uint64_t magic;
 	uint32_t version;
@@ -265,8 +278,10 @@ struct layout_superblock {
 	uint64_t epoch;
 	uint64_t plan_checksum;
 	struct plan plan;
+	struct layout_time time;
 };
-static_assert(sizeof(struct layout_superblock) == 224, "layout");
+static_assert(sizeof(struct layout_superblock) == 248, "layout");
 static_assert(offsetof(struct layout_superblock, plan) == 48, "layout");
+static_assert(offsetof(struct layout_superblock, time) == 224, "layout");
 
 #endif

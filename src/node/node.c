@@ -12,10 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
+#include "base/hash.h"
 #include "client/alive.h"
 #include "fabric/loop.h"
 #include "fabric/shm.h"
+#include "pool/time.h"
 
 struct node {
 	const char *where; /* into name */
@@ -114,10 +117,42 @@ static int raise_epoch(struct node *n, struct error_out e)
 		      : 0;
 }
 
+/* What this host's clocks show. */
+static struct pool_host look_at_clocks(const struct node *n)
+{
+	struct timespec wall;
+	char text[64] = "";
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (f) {
+		if (!fgets(text, sizeof(text), f))
+			text[0] = '\0';
+		fclose(f);
+	}
+	clock_gettime(CLOCK_REALTIME, &wall);
+	return (struct pool_host){
+	    .wall_ms = (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000,
+	    .clock_ms = worker_now_us(&n->worker) / 1000,
+	    .boot = text[0] ? hash_key(text, strlen(text)) : 0,
+	};
+}
+
+static int go_on_with_time(struct node *n, struct error_out e)
+{
+	struct pool_host host = look_at_clocks(n);
+	int status = pool_time_take_over(&n->worker, &host);
+
+	return status ? REFUSE(e, status, "%s: going on with its time: %s", n->where,
+			       status_sentence(status))
+		      : 0;
+}
+
 static int take_over(struct node *n, struct error_out e)
 {
 	int status = attach(n, e);
 
+	if (!status)
+		status = go_on_with_time(n, e);
 	if (!status)
 		status = raise_epoch(n, e);
 	if (!status)
@@ -136,7 +171,10 @@ static int format(struct node *n, const struct plan *plan, struct error_out e)
 	if (getrandom(&pool_id, sizeof(pool_id), 0) != (ssize_t)sizeof(pool_id))
 		return REFUSE(e, FORGE_E_SYSTEM, "%s: the kernel has no random number for its id",
 			      n->where);
-	status = pool_format(&n->worker, plan, pool_id);
+	struct pool_host host = look_at_clocks(n);
+	struct layout_time time = pool_time_new(&host);
+
+	status = pool_format_timed(&n->worker, plan, pool_id, &time);
 	if (status)
 		return REFUSE(e, status, "%s: formatting: %s", n->where, status_sentence(status));
 	return open_pool(n, e);
@@ -289,6 +327,11 @@ int node_repair(struct node *n, struct recover_report *report, uint32_t *dead_co
 {
 	*report = (struct recover_report){0};
 	return recover_repair(&n->pool, &n->worker, alive_liveness(n->alive), report, dead_count);
+}
+
+int node_stamp_time(struct node *n)
+{
+	return pool_time_stamp(&n->worker, &n->pool);
 }
 
 uint32_t node_attached_count(struct node *n)

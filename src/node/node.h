@@ -58,6 +58,12 @@ MAY_WAIT int node_recover(struct node *, struct recover_report *, uint32_t *dead
 /* The same, and all else that is nobody's; for a pool that was there.  See recover_repair(). */
 MAY_WAIT int node_repair(struct node *, struct recover_report *, uint32_t *dead_count);
 
+/*
+ * Write pool time down, at least every POOL_TIME_STAMP_MS (pool/time.h) while serving.
+ * Waits.  0 or FORGE_E_NODE.
+ */
+MAY_WAIT int node_stamp_time(struct node *);
+
 /* How many compute nodes are alive and attached. */
 uint32_t node_attached_count(struct node *);
 

@@ -53,7 +53,7 @@ static uint64_t word_node_free(uint64_t index)
 }
 
 static int format_with_buffer(struct worker *w, const struct plan *plan, uint64_t pool_id,
-			      uint64_t *buffer)
+			      const struct layout_time *time, uint64_t *buffer)
 {
 	struct layout_superblock sb = {
 	    .magic = LAYOUT_MAGIC,
@@ -64,6 +64,7 @@ static int format_with_buffer(struct worker *w, const struct plan *plan, uint64_
 	    .epoch = 1,
 	    .plan_checksum = hash_checksum(0, plan, sizeof(*plan)),
 	    .plan = *plan,
+	    .time = *time,
 	};
 	struct layout_cursors cursors = {0};
 	struct fab_op op = fab_write(FAB_CONTROL, 0, &sb, sizeof(sb));
@@ -95,6 +96,12 @@ static int format_with_buffer(struct worker *w, const struct plan *plan, uint64_
 
 int pool_format(struct worker *w, const struct plan *plan, uint64_t pool_id)
 {
+	return pool_format_timed(w, plan, pool_id, &(struct layout_time){0});
+}
+
+int pool_format_timed(struct worker *w, const struct plan *plan, uint64_t pool_id,
+		      const struct layout_time *time)
+{
 	if (fab_caps(w->fab)->export_bytes < plan->pool_bytes)
 		return FORGE_E_BOUNDS;
 	uint64_t *buffer = malloc(8 * FORMAT_WORDS);
@@ -104,7 +111,7 @@ int pool_format(struct worker *w, const struct plan *plan, uint64_t pool_id)
 	int status = fab_reg(w->fab, buffer, 8 * FORMAT_WORDS);
 
 	if (!status)
-		status = format_with_buffer(w, plan, pool_id, buffer);
+		status = format_with_buffer(w, plan, pool_id, time, buffer);
 	free(buffer);
 	return status;
 }
@@ -161,7 +168,12 @@ int pool_open(struct worker *w, struct pool *out, char *error_text, size_t error
 			      "the export has %" PRIu64 " bytes, the plan says %" PRIu64
 			      "; the file was cut: format the pool anew",
 			      export_bytes, sb.plan.pool_bytes);
-	*out = (struct pool){.plan = sb.plan, .pool_id = sb.pool_id, .epoch = sb.epoch};
+	*out = (struct pool){
+	    .plan = sb.plan,
+	    .pool_id = sb.pool_id,
+	    .epoch = sb.epoch,
+	    .time_base_ms = sb.time.base_ms,
+	};
 	return 0;
 }
 

@@ -35,6 +35,10 @@ static inline int pool_rule(const struct pool *p, enum rule rule)
  */
 MAY_WAIT int pool_format(struct worker *, const struct plan *, uint64_t pool_id);
 
+/* The same, with a time of its own (pool/time.h); otherwise pool time is the worker's clock. */
+MAY_WAIT int pool_format_timed(struct worker *, const struct plan *, uint64_t pool_id,
+			       const struct layout_time *);
+
 /*
  * READ and check the superblock; fill in *out on success.  error_text names what was found,
  * what was expected and the remedy.

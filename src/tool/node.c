@@ -256,6 +256,8 @@ static void serve(struct node *node, const char *name)
 		wait_for_signal(&look);
 		int status = recover(node, name, node_recover);
 
+		if (!status)
+			status = node_stamp_time(node);
 		if (status && status != before)
 			fail_recovery(name, status);
 		before = status;

@@ -9,12 +9,19 @@
 struct config {
 	const char *pool;
 	const char *file;
+	uint64_t ttl;
 };
+
+/* A hundred years. */
+#define TTL_MAX_US 3153600000000000
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
 	       "The pool: shm:/name, or the path of a file."),
     OPT_STRING(struct config, file, "file", 'f', NULL, "FILE", "Read the value from FILE."),
+    OPT_DURATION(struct config, ttl, "ttl", 't', "0", "TIME", 0, TTL_MAX_US,
+		 "The value is gone after so long; less than a millisecond counts as one.  0: it "
+		 "stays until it is evicted."),
 };
 
 static const struct opts_table table = {
@@ -104,6 +111,8 @@ static int store(const struct config *config, struct cache_key key, const struct
 		return status;
 	struct plan plan = client_pool(a.client)->plan;
 
+	if (config->ttl)
+		item.expiry_ms = session_expiry_in(a.session, (config->ttl + 999) / 1000);
 	status = session_set(a.session, key, &item);
 	tool_detach(&a);
 	if (status == FORGE_E_VALUE_LARGE)

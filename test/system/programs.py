@@ -4,12 +4,13 @@
 	programs.py FORGE
 
 Starts real nodes and runs real clients; waits for the node's `ready` line and for the end of
-processes, never for a while.
+processes, and for a value to expire, never for a while.
 """
 import os
 import signal
 import subprocess
 import sys
+import time
 
 from harness import FORGE, PATIENCE_S, case, main
 
@@ -45,6 +46,31 @@ def set_get_del_in_processes_of_their_own(t):
     t.on_pool("del", "colour").expect(0, b"")
     t.on_pool("del", "colour").expect(1, b"")
     t.on_pool("get", "colour").expect(1, b"")
+
+
+@case
+def values_expire_and_a_flush_forgets(t):
+    node = t.node("--size", "16M", "--keep")
+    start = time.monotonic()
+    t.on_pool("set", "--ttl", "1500ms", "brief", "1").expect(0)
+    t.on_pool("set", "--ttl", "1h", "long", "2").expect(0)
+    t.on_pool("set", "for ever", "3").expect(0)
+    seen = t.on_pool("get", "brief")
+    if time.monotonic() - start < 1.4:
+        seen.expect(0, b"1")
+    # The next node goes on with the time of the pool.
+    node.end(signal.SIGKILL)
+    t.node()
+    while t.on_pool("get", "brief").code == 0:
+        assert time.monotonic() - start < PATIENCE_S, "it does not expire"
+    assert time.monotonic() - start > 1.4, "gone before its time"
+    t.on_pool("get", "long").expect(0, b"2")
+    t.on_pool("flush").expect(0, b"")
+    t.on_pool("get", "long").expect(1, b"")
+    t.on_pool("get", "for ever").expect(1, b"")
+    t.on_pool("set", "for ever", "4").expect(0)
+    t.on_pool("get", "for ever").expect(0, b"4")
+    t.on_pool("set", "--ttl", "5", "k", "v").expect(2, err="ttl")
 
 
 @case

@@ -152,7 +152,7 @@ static void test_structs(void **state)
 	OFFSET(layout_stats, count[STATS_groups_lost], 96);
 	OFFSET(layout_stats, zero, 104);
 
-	assert_int_equal(sizeof(struct layout_superblock), 224);
+	assert_int_equal(sizeof(struct layout_superblock), 248);
 	OFFSET(layout_superblock, magic, 0);
 	OFFSET(layout_superblock, version, 8);
 	OFFSET(layout_superblock, state, 12);
@@ -161,6 +161,7 @@ static void test_structs(void **state)
 	OFFSET(layout_superblock, epoch, 32);
 	OFFSET(layout_superblock, plan_checksum, 40);
 	OFFSET(layout_superblock, plan, 48);
+	OFFSET(layout_superblock, time, 224);
 }
 
 static void test_plan_offsets(void **state)
