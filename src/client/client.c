@@ -342,6 +342,16 @@ uint64_t session_expiry_at(const struct session *s, uint64_t unix_ms)
 	return unix_ms > wall_ms ? session_expiry_in(s, unix_ms - wall_ms) : 1;
 }
 
+int session_tend(struct session *s)
+{
+	if (unlikely(alive_is_forked(s->client->alive)))
+		return FORGE_E_FORKED;
+	int status = cache_begin(&s->cache);
+
+	return status ? status
+		      : tally_tell_old(&s->cache.tally, &s->worker, s->cache.moment.now_ns);
+}
+
 const struct cache_counters *session_counters(const struct session *s)
 {
 	return &s->cache.count;

@@ -83,6 +83,13 @@ uint64_t session_now_ms(const struct session *);
 uint64_t session_expiry_in(const struct session *, uint64_t ttl_ms);
 uint64_t session_expiry_at(const struct session *, uint64_t unix_ms);
 
+/*
+ * What operations do on the side, for a session that has none: poll if it is due, and tell the pool
+ * what was counted.  A server calls it once a second for each of its sessions.  Waits.
+ * 0, FORGE_E_NODE or FORGE_E_FORKED.
+ */
+int session_tend(struct session *);
+
 /* What this session did and which verbs it cost (zeroes unless count_verbs).  Borrowed. */
 const struct cache_counters *session_counters(const struct session *);
 const struct fab_counts *session_verbs(const struct session *);
