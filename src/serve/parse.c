@@ -12,9 +12,9 @@ enum parser_state {
 	STATE_LINE,  /* inside a line that was refused */
 };
 
-void parser_init(struct parser *p, uint32_t value_bytes_max)
+void parser_init(struct parser *p, uint32_t value_bytes_max, enum request_protocol protocol)
 {
-	*p = (struct parser){.value_bytes_max = value_bytes_max};
+	*p = (struct parser){.value_bytes_max = value_bytes_max, .protocol = (uint8_t)protocol};
 }
 
 /* ---- words -------------------------------------------------------------------------------- */

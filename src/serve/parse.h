@@ -32,7 +32,8 @@ struct parser {
 	uint64_t skip_bytes; /* of a data block that was refused */
 };
 
-void parser_init(struct parser *, uint32_t value_bytes_max);
+/* protocol: UNKNOWN, and the first byte decides, or the one to insist on. */
+void parser_init(struct parser *, uint32_t value_bytes_max, enum request_protocol protocol);
 
 enum parse_result {
 	PARSE_MORE,    /* the request is not complete */

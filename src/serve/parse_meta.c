@@ -46,7 +46,7 @@ int base64_decode(struct token t, char *out, uint32_t room)
 
 /*
  * Flags of any command: one that another command understands is ignored, as memcached does.  P and
- * L are for proxies; doc/serve.md says what becomes of E, h, l, u and x.
+ * L are for proxies; doc/serve.md says what h and l mean here.
  */
 static const char flags_known[] = "bcCDEfFhIJklLMNOPqRstTuvx";
 
@@ -55,7 +55,6 @@ static const char *take_flag(struct request *r, struct token flag)
 {
 	struct request_meta *m = &r->meta;
 	struct token value = {flag.data + 1, flag.bytes - 1};
-	uint64_t ignored;
 
 	switch (flag.data[0]) {
 	case 'T':
@@ -67,7 +66,7 @@ static const char *take_flag(struct request *r, struct token flag)
 	case 'C':
 		return token_u64(value, &m->cas) ? NULL : BAD_TOKEN;
 	case 'E':
-		return token_u64(value, &ignored) ? NULL : BAD_TOKEN;
+		return token_u64(value, &m->new_cas) ? NULL : BAD_TOKEN;
 	case 'F':
 		return token_u32(value, &m->client_flags) ? NULL : PARSE_BAD_LINE;
 	case 'D':

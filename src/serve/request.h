@@ -59,6 +59,7 @@ struct request_meta {
 	int64_t vivify_ttl;    /* N */
 	int64_t recache_ttl;   /* R */
 	uint64_t cas;	       /* C */
+	uint64_t new_cas;      /* E */
 	uint64_t delta;	       /* D, 1 without */
 	uint64_t initial;      /* J, 0 without */
 	const char *opaque;    /* O */

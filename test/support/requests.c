@@ -235,7 +235,7 @@ char *requests_of(const char *data, size_t bytes, requests_split_fn split, void 
 	char *text = NULL;
 	size_t text_bytes;
 
-	parser_init(&f.parser, REQUESTS_VALUE_BYTES_MAX);
+	parser_init(&f.parser, REQUESTS_VALUE_BYTES_MAX, PROTOCOL_UNKNOWN);
 	f.out = open_memstream(&text, &text_bytes);
 	require(f.out != NULL, "no memory");
 	while (bytes > 0) {

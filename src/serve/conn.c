@@ -1,0 +1,341 @@
+/* conn.c: reading, carrying out, sending. */
+#include "serve/conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+int conn_worker_init(struct conn_worker *w, uint32_t value_bytes_max)
+{
+	w->out.room = CONN_SEND_BYTES + OUT_REPLY_BYTES_MAX + value_bytes_max;
+	w->out.data = malloc(w->out.room);
+	w->in = malloc(CONN_READ_BYTES);
+	w->executor.out = &w->out;
+	w->executor.counts = &w->counts;
+	w->executor.value_bytes_max = value_bytes_max;
+	w->now_ms = clock_now_ns(clock_monotonic()) / 1000000;
+	if (w->out.data && w->in)
+		return 0;
+	conn_worker_fini(w);
+	return FORGE_E_NO_MEMORY;
+}
+
+void conn_worker_fini(struct conn_worker *w)
+{
+	free(w->out.data);
+	free(w->in);
+	w->out.data = NULL;
+	w->in = NULL;
+}
+
+struct conn *conn_create(int fd, const struct parser *fresh)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->fd = fd;
+	c->parser = *fresh;
+	return c;
+}
+
+void conn_destroy(struct conn *c)
+{
+	close(c->fd);
+	free(c->held);
+	free(c->unsent);
+	free(c);
+}
+
+static void end(struct conn *c)
+{
+	struct conn_worker *w = c->worker;
+
+	if (c->event_added)
+		event_del(&c->event);
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		w->first = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	counts_up(&w->counts.connections_closed);
+	atomic_fetch_sub_explicit(w->open_count, 1, memory_order_relaxed);
+	conn_destroy(c);
+}
+
+/* ---- input -------------------------------------------------------------------------------- */
+
+/* Make room for so many bytes of held input.  false: no memory. */
+static bool hold_room(struct conn *c, size_t bytes)
+{
+	if (bytes <= c->held_room)
+		return true;
+	/* Room for a little of the next request too, so that it needs no read of its own. */
+	size_t room = round_up_u64(bytes + PARSE_OVERHEAD_BYTES, 4096);
+	char *held = realloc(c->held, room);
+
+	if (!held)
+		return false;
+	c->held = held;
+	c->held_room = room;
+	return true;
+}
+
+/* Keep what was not used, which is in the worker's buffer or further on in the held input. */
+static bool hold(struct conn *c, const char *data, size_t bytes, size_t need)
+{
+	bool is_held = c->held_bytes > 0;
+
+	c->held_bytes = bytes;
+	if (bytes == 0)
+		return true;
+	if (is_held)
+		memmove(c->held, data, bytes);
+	if (!hold_room(c, max_u64(need, bytes)))
+		return false;
+	if (!is_held)
+		memcpy(c->held, data, bytes);
+	return true;
+}
+
+/* ---- output ------------------------------------------------------------------------------- */
+
+/* As much as the socket takes.  How much, or -1 when the connection is broken. */
+static ssize_t send_some(struct conn *c, const char *data, size_t bytes)
+{
+	size_t sent = 0;
+
+	while (sent < bytes) {
+		ssize_t n = send(c->fd, data + sent, bytes - sent, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			break;
+		if (n <= 0)
+			return -1;
+		sent += (size_t)n;
+	}
+	counts_add(&c->worker->counts.bytes_written, sent);
+	return (ssize_t)sent;
+}
+
+/* Send what the worker has put together; what does not go out now waits.  false: broken. */
+static bool flush_out(struct conn *c)
+{
+	struct conn_worker *w = c->worker;
+	struct out *o = &w->out;
+	size_t bytes = o->used;
+
+	w->executor.keys_start = KEYS_ARE_SENT;
+	o->used = 0;
+	if (bytes == 0)
+		return true;
+	ssize_t sent = send_some(c, o->data, bytes);
+
+	if (sent < 0)
+		return false;
+	if ((size_t)sent == bytes)
+		return true;
+	c->unsent_bytes = bytes - (size_t)sent;
+	c->unsent_at = 0;
+	c->unsent = malloc(c->unsent_bytes);
+	if (!c->unsent)
+		return false;
+	memcpy(c->unsent, o->data + sent, c->unsent_bytes);
+	return true;
+}
+
+/* false: broken. */
+static bool send_unsent(struct conn *c)
+{
+	ssize_t sent = send_some(c, c->unsent + c->unsent_at, c->unsent_bytes);
+
+	if (sent < 0)
+		return false;
+	c->unsent_at += (size_t)sent;
+	c->unsent_bytes -= (size_t)sent;
+	if (c->unsent_bytes == 0) {
+		free(c->unsent);
+		c->unsent = NULL;
+	}
+	return true;
+}
+
+/* ---- requests ----------------------------------------------------------------------------- */
+
+/*
+ * Carry out what is complete in data, until it ends, or the client does not read its replies, or
+ * says goodbye; keep the rest.  false: broken.
+ */
+static bool run_requests(struct conn *c, const char *data, size_t bytes)
+{
+	struct conn_worker *w = c->worker;
+	struct parse_step step = {.need = 1};
+	struct request r;
+
+	while (!c->unsent && !c->is_ending) {
+		enum parse_result result = parse_next(&c->parser, data, bytes, &r, &step);
+
+		if (result == PARSE_REQUEST && execute(&w->executor, &r) == EXECUTE_CLOSE)
+			c->is_ending = true;
+		data += step.used;
+		bytes -= step.used;
+		if (w->out.used >= CONN_SEND_BYTES && !flush_out(c))
+			return false;
+		if (result == PARSE_MORE)
+			break;
+		step.need = 1;
+	}
+	c->held_need = step.need;
+	if (c->is_ending)
+		bytes = 0;
+	/* Sent first: the memory that replies take is not there to be held as well. */
+	return (c->unsent || flush_out(c)) && hold(c, data, bytes, step.need);
+}
+
+static void on_event(evutil_socket_t fd, short what, void *argument);
+
+/* Wait for the socket to be readable, or while replies wait, writable. */
+static void wait_for(struct conn *c, bool paused)
+{
+	if (c->event_added && c->is_paused == paused)
+		return;
+	if (c->event_added)
+		event_del(&c->event);
+	c->is_paused = paused;
+	if (paused)
+		counts_up(&c->worker->counts.reads_paused);
+	event_assign(&c->event, c->worker->base, c->fd,
+		     (short)((paused ? EV_WRITE : EV_READ) | EV_PERSIST), on_event, c);
+	c->event_added = event_add(&c->event, NULL) == 0;
+}
+
+/* Is nothing of the client's under way? */
+static bool is_at_rest(const struct conn *c)
+{
+	return !c->unsent && c->held_bytes == 0;
+}
+
+/* After anything has happened: what comes next? */
+static void go_on(struct conn *c, bool alive)
+{
+	if (!alive || (c->is_ending && !c->unsent) || (c->worker->is_draining && is_at_rest(c))) {
+		end(c);
+		return;
+	}
+	wait_for(c, c->unsent);
+	if (!c->event_added)
+		end(c);
+}
+
+/* Read once and run.  false: the connection is over. */
+static bool serve_input(struct conn *c)
+{
+	struct conn_worker *w = c->worker;
+	bool into_held = c->held_bytes > 0;
+
+	if (into_held && !hold_room(c, max_u64(c->held_need, c->held_bytes + 1)))
+		return false;
+	char *to = into_held ? c->held + c->held_bytes : w->in;
+	size_t room = into_held ? c->held_room - c->held_bytes : CONN_READ_BYTES;
+	ssize_t n = recv(c->fd, to, room, 0);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+	if (n == 0)
+		return false;
+	counts_add(&w->counts.bytes_read, (uint64_t)n);
+	if (!into_held)
+		return run_requests(c, w->in, (size_t)n);
+	c->held_bytes += (size_t)n;
+	return c->held_bytes < c->held_need || run_requests(c, c->held, c->held_bytes);
+}
+
+static bool serve_output(struct conn *c)
+{
+	if (!send_unsent(c))
+		return false;
+	/* What was held back because of it. */
+	if (!c->unsent && c->held_bytes > 0 && !c->is_ending)
+		return run_requests(c, c->held, c->held_bytes);
+	return true;
+}
+
+static void on_event(evutil_socket_t fd, short what, void *argument)
+{
+	struct conn *c = argument;
+	struct conn_worker *w = c->worker;
+	uint64_t before = atomic_load_explicit(&w->counts.requests, memory_order_relaxed);
+	uint64_t start_ns = clock_now_ns(clock_monotonic());
+
+	(void)fd;
+	w->now_ms = start_ns / 1000000;
+	c->active_ms = w->now_ms;
+	counts_up(&w->counts.wakeups);
+	w->out.used = 0;
+	w->executor.keys_start = KEYS_ARE_SENT;
+	bool alive = what & EV_WRITE ? serve_output(c) : serve_input(c);
+	uint64_t done = atomic_load_explicit(&w->counts.requests, memory_order_relaxed) - before;
+
+	if (done)
+		hist_record_n(&w->batch_ns, clock_now_ns(clock_monotonic()) - start_ns, done);
+	go_on(c, alive);
+}
+
+/* ---- the life of connections -------------------------------------------------------------- */
+
+void conn_start(struct conn *c, struct conn_worker *w)
+{
+	c->worker = w;
+	c->active_ms = w->now_ms;
+	c->next = w->first;
+	if (w->first)
+		w->first->prev = c;
+	w->first = c;
+	counts_up(&w->counts.connections_opened);
+	go_on(c, true);
+}
+
+void conn_tick(struct conn_worker *w)
+{
+	struct conn *next;
+
+	w->now_ms = clock_now_ns(clock_monotonic()) / 1000000;
+	for (struct conn *c = w->first; c; c = next) {
+		next = c->next;
+		if (w->idle_timeout_ms && w->now_ms - c->active_ms >= w->idle_timeout_ms) {
+			counts_up(&w->counts.connections_idle_closed);
+			end(c);
+		} else if (c->held && c->held_bytes == 0) {
+			free(c->held);
+			c->held = NULL;
+			c->held_room = 0;
+		}
+	}
+}
+
+void conn_drain(struct conn_worker *w)
+{
+	struct conn *next;
+
+	w->is_draining = true;
+	for (struct conn *c = w->first; c; c = next) {
+		next = c->next;
+		/* What has arrived counts as received. */
+		w->out.used = 0;
+		go_on(c, c->unsent || serve_input(c));
+	}
+}
+
+void conn_close_all(struct conn_worker *w)
+{
+	while (w->first)
+		end(w->first);
+}

@@ -1,0 +1,85 @@
+/*
+ * conn.h: the connections of one worker thread.
+ *
+ * A connection is read into its worker's buffer, everything complete in it is carried out, and
+ * the replies go out in one write.  Only a connection with half a request or with replies that
+ * its client does not read keeps memory of its own, and none grows beyond one request and one
+ * buffer of replies: while replies wait, nothing more is read.
+ *
+ * All functions belong to the worker's thread, but for those that say otherwise.
+ */
+#ifndef FORGE_SERVE_CONN_H
+#define FORGE_SERVE_CONN_H
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#include "base/hist.h"
+#include "serve/execute.h"
+#include "serve/parse.h"
+
+/* Read at once; a request that is longer is collected in a buffer of its own. */
+#define CONN_READ_BYTES (64u << 10)
+/* Replies are sent when so many bytes of them have come together. */
+#define CONN_SEND_BYTES (64u << 10)
+
+struct conn_worker;
+
+struct conn {
+	struct conn_worker *worker;
+	struct conn *next, *prev; /* of the worker's */
+	int fd;
+	struct event event;
+	bool event_added;
+	bool is_paused; /* replies wait to be sent; nothing is read */
+	bool is_ending; /* close once the replies are sent */
+	bool authorised;
+	uint64_t active_ms;
+	struct parser parser;
+	char *held; /* input that is no whole request, or must wait */
+	size_t held_bytes, held_room, held_need;
+	char *unsent;
+	size_t unsent_at, unsent_bytes;
+};
+
+/* What the connections of a worker share. */
+struct conn_worker {
+	struct event_base *base;
+	struct executor executor;
+	struct out out;
+	struct serve_counts counts;
+	struct hist batch_ns; /* time from a read to the last byte sent or kept, per request */
+	char *in;	      /* [CONN_READ_BYTES] */
+	struct conn *first;
+	uint64_t now_ms;	      /* as of the last tick or event */
+	uint64_t idle_timeout_ms;     /* 0 none */
+	_Atomic uint32_t *open_count; /* the server's */
+	bool is_draining;
+};
+
+/* Buffers of a worker; executor's own fields are the caller's.  0 or FORGE_E_NO_MEMORY. */
+int conn_worker_init(struct conn_worker *, uint32_t value_bytes_max);
+void conn_worker_fini(struct conn_worker *);
+
+/*
+ * A connection for a non-blocking socket, which it owns, with a copy of that parser.  Any thread.
+ * NULL: no memory.
+ */
+struct conn *conn_create(int fd, const struct parser *fresh);
+/* Of one that no worker has yet. */
+void conn_destroy(struct conn *);
+
+/* Begin to serve it. */
+void conn_start(struct conn *, struct conn_worker *);
+
+/* Once a second: close idle connections, give back memory of those that are at rest. */
+void conn_tick(struct conn_worker *);
+
+/*
+ * Read no new requests: serve what has been sent, and close connections as soon as nothing is
+ * under way.  conn_close_all() closes them whatever they are at.
+ */
+void conn_drain(struct conn_worker *);
+void conn_close_all(struct conn_worker *);
+
+#endif

@@ -1,0 +1,126 @@
+/*
+ * execute.h: carries out requests on a session and writes the replies.
+ *
+ * One executor per worker thread, with that thread's session.  Replies go to the executor's out
+ * buffer in the order of the requests.  Everything about connections is the caller's.
+ */
+#ifndef FORGE_SERVE_EXECUTE_H
+#define FORGE_SERVE_EXECUTE_H
+
+#include "client/client.h"
+#include "serve/out.h"
+#include "serve/request.h"
+#include "serve/counts.h"
+
+/* Where a line of keys began in out, when it has been sent in part already. */
+#define KEYS_ARE_SENT SIZE_MAX
+
+struct executor {
+	struct session *session;
+	struct out *out;
+	struct serve_counts *counts;
+	uint32_t value_bytes_max;
+	bool flush_permitted;
+	size_t keys_start; /* where the replies to the line of keys under way begin in out */
+	/* What needs the whole server; context is passed to each. */
+	void *context;
+	/* Flush everything in so many seconds, unless another flush comes first. */
+	void (*flush_later)(void *context, uint64_t seconds);
+	/*
+	 * Write "STAT name value" lines of a group ("" for the general one), or for binary the
+	 * same as responses, with stat_write().  false: there is no such group.
+	 */
+	bool (*stats)(void *context, struct executor *, const struct request *);
+};
+
+enum execute_result {
+	EXECUTE_ON,
+	EXECUTE_CLOSE, /* send the replies and close the connection */
+};
+
+/* out has room for OUT_REPLY_BYTES_MAX and a value.  Waits. */
+MAY_WAIT enum execute_result execute(struct executor *, const struct request *);
+
+/* A statistic, in the protocol of the request. */
+void stat_write(struct executor *, const struct request *, const char *name, const char *value);
+
+/* ---- between the files of the executor ---------------------------------------------------- */
+
+/* An exptime that lies in the past. */
+#define EXPIRY_PAST_MS UINT64_C(1)
+
+/*
+ * A client's exptime as pool time: 0 never, negative at once, up to 30 days from now on, beyond
+ * that a Unix time.  Relative ones follow the pool's clock, absolute ones the wall clock at the
+ * time of the request.
+ */
+uint64_t execute_expiry_ms(const struct executor *, int64_t exptime);
+
+/* The general ways to store; what the session's own modes do not say. */
+struct store_want {
+	uint8_t mode; /* enum request_store, but not CAS */
+	bool has_cas;
+	bool stale_if_changed; /* with has_cas: store it, marked stale, when the id is another */
+	bool vivify;	       /* append and prepend store it when there is nothing */
+	uint64_t cas;
+	uint64_t new_cas; /* the id it gets; 0 one of its own */
+	struct cache_item item;
+};
+
+/* As session_store(), and *cas_id is always given. */
+MAY_WAIT int execute_store(struct executor *, struct cache_key, const struct store_want *,
+			   uint64_t *cas_id);
+
+struct arithmetic_want {
+	uint64_t delta;
+	bool decrement, create, has_cas, has_expiry;
+	uint64_t initial, cas;
+	uint64_t expiry_ms;	   /* with has_expiry: of a number that was there */
+	uint64_t create_expiry_ms; /* of one that was not */
+	uint64_t new_cas;
+};
+
+struct arithmetic_result {
+	uint64_t number, cas_id, expiry_ms;
+};
+
+/* 0, FORGE_MISS, FORGE_EXISTS, FORGE_E_NOT_NUMBER, or as session_change(). */
+MAY_WAIT int execute_arithmetic(struct executor *, struct cache_key, const struct arithmetic_want *,
+				struct arithmetic_result *);
+
+/* The value that was to replace this one could not be stored: the old one must not be read on. */
+MAY_WAIT void execute_forget(struct executor *, struct cache_key);
+
+/* Count a store by what came of it. */
+void execute_count_store(struct executor *, int status, bool is_cas);
+/* Count and give the line that a client gets for an error. */
+const char *execute_error_line(struct executor *, int status);
+
+MAY_WAIT void execute_meta(struct executor *, const struct request *);
+void execute_binary_stat(struct executor *, const struct request *, const char *name,
+			 const char *value);
+MAY_WAIT enum execute_result execute_binary(struct executor *, const struct request *);
+
+/* What marks say; the time is that of the last store or of a meta get that looked at it. */
+#define MARK_STALE     1u
+#define MARK_WIN_SENT  2u
+#define MARK_FETCHED   4u
+#define MARK_TIME_BITS 29u
+
+static inline uint32_t marks_of_now(uint64_t pool_ms)
+{
+	return (uint32_t)(pool_ms / 1000) << (32 - MARK_TIME_BITS);
+}
+
+/* Seconds since the time in marks, which wraps after 17 years. */
+static inline uint32_t marks_age_s(uint32_t marks, uint64_t pool_ms)
+{
+	return (marks_of_now(pool_ms) - (marks & ~7u)) >> (32 - MARK_TIME_BITS);
+}
+
+static inline struct cache_key request_key(const struct request *r)
+{
+	return (struct cache_key){.data = r->key, .bytes = r->key_bytes};
+}
+
+#endif

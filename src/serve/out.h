@@ -1,0 +1,90 @@
+/*
+ * out.h: where replies are put together before they are sent.
+ *
+ * A buffer of fixed size per worker thread.  Whoever starts a reply makes sure that the longest
+ * one fits (OUT_REPLY_BYTES_MAX beside the value); the appending functions only assert it.
+ */
+#ifndef FORGE_SERVE_OUT_H
+#define FORGE_SERVE_OUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/compiler.h"
+
+struct out {
+	char *data;
+	size_t used, room;
+};
+
+/* The longest reply to one request, a value of the longest length not counted: statistics. */
+#define OUT_REPLY_BYTES_MAX 32768u
+
+static inline size_t out_left(const struct out *o)
+{
+	return o->room - o->used;
+}
+
+static inline void out_bytes(struct out *o, const void *data, size_t bytes)
+{
+	assert(bytes <= out_left(o));
+	memcpy(o->data + o->used, data, bytes);
+	o->used += bytes;
+}
+
+static inline void out_char(struct out *o, char c)
+{
+	assert(out_left(o) > 0);
+	o->data[o->used++] = c;
+}
+
+static inline void out_string(struct out *o, const char *s)
+{
+	out_bytes(o, s, strlen(s));
+}
+
+static inline void out_end_line(struct out *o)
+{
+	out_bytes(o, "\r\n", 2);
+}
+
+static inline void out_u64(struct out *o, uint64_t n)
+{
+	char digits[20];
+	unsigned at = sizeof(digits);
+
+	do
+		digits[--at] = (char)('0' + n % 10);
+	while (n /= 10);
+	out_bytes(o, digits + at, sizeof(digits) - at);
+}
+
+static inline void out_i64(struct out *o, int64_t n)
+{
+	if (n < 0)
+		out_char(o, '-');
+	out_u64(o, n < 0 ? -(uint64_t)n : (uint64_t)n);
+}
+
+/* Network order. */
+static inline void out_u16_be(struct out *o, uint16_t n)
+{
+	const char bytes[2] = {(char)(n >> 8), (char)n};
+
+	out_bytes(o, bytes, sizeof(bytes));
+}
+
+static inline void out_u32_be(struct out *o, uint32_t n)
+{
+	out_u16_be(o, (uint16_t)(n >> 16));
+	out_u16_be(o, (uint16_t)n);
+}
+
+static inline void out_u64_be(struct out *o, uint64_t n)
+{
+	out_u32_be(o, (uint32_t)(n >> 32));
+	out_u32_be(o, (uint32_t)n);
+}
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * server_inside.h: what the files of the server share: its threads and what they publish.
+ *
+ * A worker thread owns its conn_worker.  Others reach it by its inbox and by its published
+ * figures, both under its lock, which the thread takes when it is woken and once a second, never
+ * for a request.
+ */
+#ifndef FORGE_SERVE_SERVER_INSIDE_H
+#define FORGE_SERVE_SERVER_INSIDE_H
+
+#include <pthread.h>
+
+#include "serve/conn.h"
+#include "serve/listen.h"
+#include "serve/server.h"
+
+struct evhttp;
+
+enum thread_order { ORDER_NONE, ORDER_DRAIN, ORDER_END };
+
+struct server_thread {
+	struct server *server;
+	pthread_t thread;
+	bool is_running;
+	int wake_fd; /* an eventfd */
+	struct session *session;
+	struct conn_worker conns;
+	struct event wake_event, tick_event, flush_event;
+	uint64_t flush_ticket;
+	int tend_status; /* of the last tick, so that a failure is told once */
+
+	pthread_mutex_t lock; /* of what follows */
+	struct conn *inbox;   /* linked by next */
+	enum thread_order order;
+	struct cache_counters cache;
+	struct fab_counts verbs;
+	struct hist batch_ns;
+};
+
+struct server {
+	struct server_options options;
+	struct parser parser; /* of a connection that has received nothing */
+	struct listener listeners[LISTENERS_MAX];
+	struct event accept_events[LISTENERS_MAX];
+	unsigned listener_count;
+	struct event_base *base; /* of the running thread */
+	struct event *signal_events[3];
+	struct event chore_event, timer_event, grace_event;
+	struct session *session; /* of the running thread, to look at the pool */
+	struct evhttp *http;
+	char metrics_name[112];
+	unsigned next_thread;
+	int signal;
+	uint64_t start_ms;
+	_Atomic uint32_t open_count;	  /* connections */
+	_Atomic uint64_t rejected_count;  /* beyond the limit */
+	_Atomic uint64_t accept_failures; /* no descriptors, no memory */
+	_Atomic uint64_t flush_ticket;	  /* of the last delayed flush asked for */
+
+	pthread_mutex_t figures_lock; /* of what follows */
+	struct server_figures figures;
+	uint64_t figures_ms; /* when; 0 never */
+
+	struct server_thread threads[]; /* [options.thread_count] */
+};
+
+/* Start and end threads.  session_open() happens on the caller's thread. */
+int server_thread_open(struct server_thread *, struct server *, char *error_text,
+		       size_t error_bytes);
+void server_thread_close(struct server_thread *);
+/* Hand a connection over, which the thread then owns.  Any thread. */
+void server_thread_take(struct server_thread *, struct conn *);
+void server_thread_command(struct server_thread *, enum thread_order);
+
+/* Sums over the threads.  Any thread. */
+void server_sum_counts(const struct server *, struct serve_counts *);
+void server_sum_published(struct server *, struct cache_counters *, struct fab_counts *,
+			  struct hist *);
+/* What the pool holds, at most a second old; on a worker thread counted anew if need be. */
+void server_figures(struct server *, struct worker *, struct server_figures *);
+
+/* The statistics of the protocol; a struct executor's stats, with a server_thread as context. */
+bool server_stats(void *thread, struct executor *, const struct request *);
+
+/* The HTTP endpoint for Prometheus.  0 or FORGE_E_INVAL, FORGE_E_SYSTEM with error_text. */
+int metrics_open(struct server *, char *error_text, size_t error_bytes);
+void metrics_close(struct server *);
+
+#endif

@@ -1,0 +1,186 @@
+/* thread.c: worker threads: an event loop each, connections in, figures out. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "serve/server_inside.h"
+
+static void publish(struct server_thread *t)
+{
+	pthread_mutex_lock(&t->lock);
+	t->cache = *session_counters(t->session);
+	t->verbs = *session_verbs(t->session);
+	t->batch_ns = t->conns.batch_ns;
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *argument)
+{
+	struct server_thread *t = argument;
+
+	int status = session_tend(t->session);
+
+	if (status && status != t->tend_status)
+		log_error("%s: %s", t->server->options.pool_name, status_sentence(status));
+	t->tend_status = status;
+	conn_tick(&t->conns);
+	publish(t);
+	if (t->conns.is_draining && !t->conns.first)
+		event_base_loopbreak(t->conns.base);
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *argument)
+{
+	struct server_thread *t = argument;
+	uint64_t times;
+
+	if (read(t->wake_fd, &times, sizeof(times)) < 0 && errno != EAGAIN)
+		log_warn("an event descriptor cannot be read: %m");
+	pthread_mutex_lock(&t->lock);
+	struct conn *inbox = t->inbox, *next;
+	enum thread_order order = t->order;
+
+	t->inbox = NULL;
+	pthread_mutex_unlock(&t->lock);
+	for (struct conn *c = inbox; c; c = next) {
+		next = c->next;
+		c->next = NULL;
+		conn_start(c, &t->conns);
+	}
+	if (order == ORDER_DRAIN && !t->conns.is_draining)
+		conn_drain(&t->conns);
+	if (order == ORDER_END)
+		conn_close_all(&t->conns);
+	if (order != ORDER_NONE && !t->conns.first)
+		event_base_loopbreak(t->conns.base);
+}
+
+/* ---- delayed flush ------------------------------------------------------------------------ */
+
+static void on_flush(evutil_socket_t fd, short what, void *argument)
+{
+	struct server_thread *t = argument;
+
+	/* A later order, given to whichever thread, has taken its place. */
+	if (atomic_load(&t->server->flush_ticket) != t->flush_ticket)
+		return;
+	int status = session_flush(t->session);
+
+	if (status)
+		log_error("%s: the flush that was due: %s", t->server->options.pool_name,
+			  status_sentence(status));
+}
+
+static void flush_later(void *context, uint64_t seconds)
+{
+	struct server_thread *t = context;
+	/* A hundred years at most: a timer takes no more. */
+	struct timeval delay = {.tv_sec = (time_t)min_u64(seconds, UINT64_C(3155760000))};
+
+	t->flush_ticket = atomic_fetch_add(&t->server->flush_ticket, 1) + 1;
+	event_add(&t->flush_event, &delay);
+}
+
+/* ---- the thread --------------------------------------------------------------------------- */
+
+static void *run(void *argument)
+{
+	struct server_thread *t = argument;
+	const struct timeval second = {.tv_sec = 1};
+
+	event_assign(&t->wake_event, t->conns.base, t->wake_fd, EV_READ | EV_PERSIST, on_wake, t);
+	event_assign(&t->tick_event, t->conns.base, -1, EV_PERSIST, on_tick, t);
+	event_assign(&t->flush_event, t->conns.base, -1, 0, on_flush, t);
+	event_add(&t->wake_event, NULL);
+	event_add(&t->tick_event, &second);
+	event_base_dispatch(t->conns.base);
+	conn_close_all(&t->conns);
+	event_del(&t->wake_event);
+	event_del(&t->tick_event);
+	event_del(&t->flush_event);
+	publish(t);
+	return NULL;
+}
+
+int server_thread_open(struct server_thread *t, struct server *s, char *error_text,
+		       size_t error_bytes)
+{
+	const struct server_options *o = &s->options;
+	int status = session_open(o->client, &t->session, error_text, error_bytes);
+
+	t->server = s;
+	pthread_mutex_init(&t->lock, NULL);
+	t->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (status)
+		return status;
+	t->conns.executor = (struct executor){
+	    .session = t->session,
+	    .flush_permitted = o->flush_permitted,
+	    .context = t,
+	    .flush_later = flush_later,
+	    .stats = server_stats,
+	};
+	t->conns.open_count = &s->open_count;
+	t->conns.idle_timeout_ms = o->idle_timeout_us / 1000;
+	t->conns.base = event_base_new();
+	if (conn_worker_init(&t->conns, o->value_bytes_max) || !t->conns.base || t->wake_fd < 0 ||
+	    pthread_create(&t->thread, NULL, run, t)) {
+		snprintf(error_text, error_bytes, "a worker thread cannot be started: %m");
+		return FORGE_E_SYSTEM;
+	}
+	t->is_running = true;
+	return 0;
+}
+
+static void wake(struct server_thread *t)
+{
+	const uint64_t one = 1;
+
+	/* It fails only when it is full, and then the thread is awake already. */
+	if (write(t->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		log_error("a worker thread cannot be woken: %m");
+}
+
+void server_thread_command(struct server_thread *t, enum thread_order order)
+{
+	pthread_mutex_lock(&t->lock);
+	if (order > t->order)
+		t->order = order;
+	pthread_mutex_unlock(&t->lock);
+	wake(t);
+}
+
+void server_thread_take(struct server_thread *t, struct conn *c)
+{
+	pthread_mutex_lock(&t->lock);
+	c->next = t->inbox;
+	t->inbox = c;
+	pthread_mutex_unlock(&t->lock);
+	wake(t);
+}
+
+void server_thread_close(struct server_thread *t)
+{
+	struct conn *next;
+
+	if (!t->server)
+		return;
+	if (t->is_running) {
+		server_thread_command(t, ORDER_END);
+		pthread_join(t->thread, NULL);
+	}
+	/* Connections that came too late for the thread. */
+	for (struct conn *c = t->inbox; c; c = next) {
+		next = c->next;
+		conn_destroy(c);
+	}
+	if (t->conns.base)
+		event_base_free(t->conns.base);
+	conn_worker_fini(&t->conns);
+	if (t->wake_fd >= 0)
+		close(t->wake_fd);
+	session_close(t->session);
+	pthread_mutex_destroy(&t->lock);
+}
