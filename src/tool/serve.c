@@ -1,0 +1,420 @@
+/*
+ * serve.c: `forge serve`: a memcached server on a pool, or on a pool of its own.
+ *
+ * Without --pool it is a memory node too, for as long as it runs: what memcached does for one
+ * host, with a pool that other processes may attach to.
+ */
+#include "serve/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/opts.h"
+#include "base/text.h"
+#include "node/node.h"
+#include "policy/policy.h"
+#include "tool/attach.h"
+#include "tool/survey.h"
+
+/* As `forge node`: how often to look for dead compute nodes. */
+#define LOOK_US 100000
+/* Descriptors beside those of connections. */
+#define OTHER_FILES 64
+/* An index that size is counted through when somebody asks; a larger one is estimated. */
+#define SCAN_BYTES_MAX (UINT64_C(64) << 20)
+
+struct config {
+	const char *pool, *listen, *unix_path, *unix_mask, *pidfile, *user, *metrics, *policy;
+	uint64_t memory_mib, port, connections, threads, item_bytes, backlog, idle_us, udp_port;
+	uint64_t object_bytes;
+	unsigned protocol;
+	bool verbose, version, daemon, no_flush;
+};
+
+static const struct opt options[] = {
+    OPT_STRING(struct config, pool, "pool", 0, NULL, "NAME",
+	       "The pool: shm:/name, or the path of a file.  Without it the server makes a pool of "
+	       "its own in shared memory, and removes it at the end."),
+    OPT_U64(struct config, memory_mib, "memory-limit", 'm', "64", "MiB", 1, UINT64_C(1) << 18,
+	    "Size of the server's own pool."),
+    OPT_U64(struct config, port, "port", 'p', "11211", "N", 0, 65535,
+	    "TCP port; 0: no TCP, or with port 0 in --listen one that is free."),
+    OPT_STRING(struct config, listen, "listen", 'l', "127.0.0.1", "ADDRESS,...",
+	       "Addresses to listen on, each with or without :port; * is all of them.  Whoever "
+	       "reaches the server reads and writes the whole cache."),
+    OPT_STRING(struct config, unix_path, "unix-socket", 's', NULL, "PATH",
+	       "Listen on a Unix socket, and on TCP only if --port or --listen is given too."),
+    OPT_STRING(struct config, unix_mask, "unix-mask", 'a', "0700", "OCTAL",
+	       "Permission bits of the Unix socket."),
+    OPT_U64(struct config, connections, "conn-limit", 'c', "1024", "N", 1, 10000000,
+	    "Most connections at once; further ones are told so and closed."),
+    OPT_U64(struct config, threads, "threads", 't', "4", "N", 1, CN_WORKERS_MAX - 1,
+	    "Worker threads."),
+    OPT_BYTES(struct config, item_bytes, "max-item-size", 'I', "0", "SIZE", 0, UINT32_MAX,
+	      "Largest value; 0: what the pool takes."),
+    OPT_U64(struct config, backlog, "listen-backlog", 'b', "1024", "N", 1, 1000000,
+	    "Connections that may wait to be accepted."),
+    OPT_DURATION(struct config, idle_us, "idle-timeout", 0, "0", "TIME", 0, UINT64_C(1) << 50,
+		 "Close connections on which nothing came for so long; 0: never."),
+    OPT_CHOICE(struct config, protocol, "protocol", 'B', "auto", "auto|ascii|binary",
+	       "What clients may speak."),
+    OPT_FLAG(struct config, no_flush, "disable-flush-all", 'F', "Refuse flush_all."),
+    OPT_STRING(struct config, metrics, "metrics", 0, NULL, "ADDRESS:PORT",
+	       "Answer http://ADDRESS:PORT/metrics, for Prometheus; port 9150 if none is given."),
+    OPT_STRING(struct config, policy, "policy", 0, "forge", "NAME", "Policy of its own pool."),
+    OPT_BYTES(struct config, object_bytes, "object-bytes", 0, "272", "SIZE", 1, UINT32_MAX,
+	      "Expected size of key and value together, for its own pool."),
+    OPT_FLAG(struct config, daemon, "daemon", 'd',
+	     "Go to the background once clients can connect."),
+    OPT_STRING(struct config, pidfile, "pidfile", 'P', NULL, "FILE",
+	       "Write the process id there, and remove it at the end."),
+    OPT_STRING(struct config, user, "user", 'u', NULL, "NAME",
+	       "Become this user first; for those who start as root."),
+    OPT_U64(struct config, udp_port, "udp-port", 'U', "0", "0", 0, 0,
+	    "Only 0 is accepted: there is no UDP."),
+    OPT_FLAG(struct config, verbose, "verbose", 'v', "Log what happens, not only what goes wrong."),
+    OPT_FLAG(struct config, version, "version", 'V', "Print the version and end."),
+};
+
+static const struct opts_table table = {
+    .command = "forge serve",
+    .sentence =
+	"Serve a pool to clients of memcached, by its text, meta and binary protocols, until "
+	"SIGTERM or SIGINT; then answer what has been received, and end.  Every server on a pool "
+	"is the same cache.  Short options are memcached's.  Prints one line, which begins with "
+	"'ready', when clients may connect.  Exit status: 0 ended by a signal, 2 error.",
+    .options = options,
+    .option_count = ARRAY_COUNT(options),
+};
+
+static int run(int argc, char **argv);
+
+const struct command command_serve = {"serve", "Serve a pool to clients of memcached.", run};
+
+/* What a server consists of. */
+struct serving {
+	const struct config *config;
+	char pool_name[128];
+	struct node *node; /* of its own pool, or NULL */
+	struct client *client;
+	struct server *server;
+	int recover_status;
+};
+
+/* ---- statistics --------------------------------------------------------------------------- */
+
+static int count_pool(void *context, struct worker *w, struct server_figures *out)
+{
+	const struct serving *s = context;
+	const struct pool *pool = client_pool(s->client);
+	const struct plan *p = &pool->plan;
+	bool scan = plan_slot_count(p) * 8 * p->slot_words <= SCAN_BYTES_MAX;
+	struct survey survey;
+	int status = survey_take(pool, w, scan, &survey);
+
+	if (status)
+		return status;
+	*out = (struct server_figures){
+	    .items = survey.slots_live,
+	    .bytes = survey.live_bytes,
+	    .chunks = p->chunk_count,
+	    .chunks_free = survey.chunks[CHUNK_FREE],
+	    .stats = survey.stats,
+	};
+	if (scan) {
+		out->fill = survey_fill(&survey, p);
+	} else {
+		out->items = survey.ring_members[RING_SMALL] + survey.ring_members[RING_MAIN];
+		out->bytes = out->items * p->object_bytes;
+		out->fill = (double)out->bytes / ((double)p->chunk_count * p->chunk_bytes);
+	}
+	for (uint32_t cn = 0; cn < p->cn_max; cn++)
+		out->nodes += registry_state(survey.lines[cn].id) == REGISTRY_LIVE;
+	survey_free(&survey);
+	return 0;
+}
+
+/* The server is its pool's memory node. */
+static void look_for_dead(void *context)
+{
+	struct serving *s = context;
+	struct recover_report report;
+	uint32_t dead_count;
+	int status = node_recover(s->node, &report, &dead_count);
+
+	if (dead_count)
+		log_warn("%s: %u compute nodes ended without leaving; taken back", s->pool_name,
+			 dead_count);
+	if (status && status != s->recover_status)
+		log_error("%s: looking for dead compute nodes: %s", s->pool_name,
+			  status_sentence(status));
+	s->recover_status = status;
+}
+
+/* ---- the pool ----------------------------------------------------------------------------- */
+
+static int make_pool(struct serving *s)
+{
+	const struct config *c = s->config;
+	const struct policy *policy = policy_find(c->policy);
+	char text[1024];
+
+	if (!policy)
+		return tool_fail(&command_serve, "--policy=%s: there is no such policy", c->policy);
+	struct node_wish wish = {
+	    .where = s->pool_name,
+	    .plan = {.pool_bytes = c->memory_mib << 20,
+		     .object_bytes = (uint32_t)c->object_bytes,
+		     /* As forge node does. */
+		     .object_bytes_median = (uint32_t)max_u64(c->object_bytes * 5 / 8, 1),
+		     .slot_words = policy->slot_words,
+		     .policy = policy->name},
+	    .plan_given = true,
+	};
+
+	if (node_open(&wish, &s->node, text, sizeof(text)))
+		return tool_fail(&command_serve, "%s", text);
+	return 0;
+}
+
+static int attach(struct serving *s)
+{
+	struct timespec now;
+	char text[512];
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	struct client_options wish = {
+	    .session_count = (uint32_t)s->config->threads + 1,
+	    .count_verbs = 1,
+	    .seed = (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 32 ^ (uint64_t)getpid(),
+	};
+
+	if (client_open(s->pool_name, &wish, &s->client, text, sizeof(text)) == 0)
+		return 0;
+	if (strstr(text, s->pool_name))
+		return tool_fail(&command_serve, "%s", text);
+	return tool_fail(&command_serve, "%s: %s", s->pool_name, text);
+}
+
+static int open_pool(struct serving *s)
+{
+	const struct config *c = s->config;
+	int status;
+
+	if (c->pool) {
+		snprintf(s->pool_name, sizeof(s->pool_name), "%s", c->pool);
+		status = tool_check_served(&command_serve, c->pool);
+	} else {
+		snprintf(s->pool_name, sizeof(s->pool_name), "shm:/forge-serve-%d", (int)getpid());
+		status = make_pool(s);
+	}
+	return status ? status : attach(s);
+}
+
+/* ---- the server --------------------------------------------------------------------------- */
+
+/* Every connection is a descriptor. */
+static void raise_file_limit(uint64_t connections)
+{
+	uint64_t wanted = connections + OTHER_FILES;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
+		return;
+	limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+	if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < wanted)
+		log_warn("--conn-limit=%" PRIu64 " needs %" PRIu64 " open files, %" PRIu64
+			 " are permitted: raise ulimit -n",
+			 connections, wanted, (uint64_t)limit.rlim_cur);
+}
+
+static int open_server(struct serving *s, const struct opts_parsed *parsed)
+{
+	const struct config *c = s->config;
+	const struct plan *p = &client_pool(s->client)->plan;
+	/* The plan's is for a key of 16 bytes; the shortest has one. */
+	uint64_t largest = (uint64_t)p->value_bytes_max + 15;
+	bool tcp = !c->unix_path || opts_given(&table, parsed, "port") ||
+		   opts_given(&table, parsed, "listen");
+	char *end, text[512];
+	unsigned long mode = strtoul(c->unix_mask, &end, 8);
+
+	if (!*c->unix_mask || *end || mode > 0777)
+		return tool_fail(&command_serve,
+				 "--unix-mask=%s: not permission bits in octal, such as 0700",
+				 c->unix_mask);
+	struct server_options o = {
+	    .client = s->client,
+	    .pool_name = s->pool_name,
+	    .version = FORGE_VERSION,
+	    .thread_count = (uint32_t)c->threads,
+	    .connections_max = (uint32_t)c->connections,
+	    .idle_timeout_us = c->idle_us,
+	    .value_bytes_max =
+		(uint32_t)(c->item_bytes ? min_u64(c->item_bytes, largest) : largest),
+	    .limit_bytes = p->pool_bytes,
+	    .protocol = (enum request_protocol)c->protocol,
+	    .flush_permitted = !c->no_flush,
+	    .backlog = (int)c->backlog,
+	    .listen = tcp && (c->port || strchr(c->listen, ':')) ? c->listen : NULL,
+	    .port = (uint16_t)c->port,
+	    .unix_path = c->unix_path,
+	    .unix_mode = (unsigned)mode,
+	    .metrics = c->metrics,
+	    .figures = count_pool,
+	    .chore = s->node ? look_for_dead : NULL,
+	    .chore_us = LOOK_US,
+	    .context = s,
+	};
+
+	if (!o.listen && !o.unix_path)
+		return tool_fail(&command_serve,
+				 "--port=0 and no --unix-socket: nobody could connect; give one");
+	raise_file_limit(c->connections);
+	if (server_open(&o, &s->server, text, sizeof(text)))
+		return tool_fail(&command_serve, "%s", text);
+	return 0;
+}
+
+static void print_ready(const struct serving *s)
+{
+	const struct plan *p = &client_pool(s->client)->plan;
+	char where[2048];
+	struct text bytes, objects;
+
+	server_describe(s->server, where, sizeof(where));
+	printf("ready %s on %s: %s, %s objects of %u bytes\n", where, s->pool_name,
+	       text_bytes(&bytes, p->pool_bytes), text_grouped(&objects, plan_capacity_objects(p)),
+	       p->object_bytes);
+	fflush(stdout);
+}
+
+/* ---- the process -------------------------------------------------------------------------- */
+
+static int become_user(const char *name)
+{
+	const struct passwd *user;
+
+	if (geteuid() != 0)
+		return 0; /* as memcached: it is for root only */
+	errno = 0;
+	user = getpwnam(name);
+	if (!user)
+		return tool_fail(&command_serve, "--user=%s: there is no such user", name);
+	if (initgroups(name, user->pw_gid) || setgid(user->pw_gid) || setuid(user->pw_uid))
+		return tool_fail(&command_serve, "cannot become the user %s: %m", name);
+	return 0;
+}
+
+static int write_pidfile(const char *path)
+{
+	FILE *f = fopen(path, "we");
+
+	if (!f || fprintf(f, "%d\n", (int)getpid()) < 0 || fclose(f))
+		return tool_fail(&command_serve, "cannot write --pidfile %s: %m", path);
+	return 0;
+}
+
+/*
+ * The parent waits until the child can be connected to, or has failed with a message, so that
+ * its exit status means something.  In the parent: the exit status; in the child -1, and *ready
+ * is where to say so.
+ */
+static int go_to_background(int *ready)
+{
+	int ends[2];
+	char byte;
+
+	if (pipe2(ends, O_CLOEXEC))
+		return tool_fail(&command_serve, "cannot go to the background: %m");
+	pid_t child = fork();
+
+	if (child < 0)
+		return tool_fail(&command_serve, "cannot go to the background: %m");
+	if (child > 0) {
+		close(ends[1]);
+		return read(ends[0], &byte, 1) == 1 ? TOOL_OK : TOOL_ERROR;
+	}
+	close(ends[0]);
+	setsid();
+	*ready = ends[1];
+	return -1;
+}
+
+/* Ready: from now on nobody sees what is printed. */
+static void tell_parent(int ready)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (write(ready, "r", 1) != 1)
+		log_debug("nobody waited for the server");
+	close(ready);
+	for (int fd = 0; fd < 3 && null >= 0; fd++)
+		dup2(null, fd);
+	if (null > 2)
+		close(null);
+}
+
+static int serve(struct serving *s, const struct opts_parsed *parsed, int ready)
+{
+	const struct config *c = s->config;
+	int status = c->user ? become_user(c->user) : 0;
+
+	if (!status)
+		status = open_pool(s);
+	if (!status)
+		status = open_server(s, parsed);
+	if (!status && c->pidfile)
+		status = write_pidfile(c->pidfile);
+	if (status)
+		return status;
+	print_ready(s);
+	if (ready >= 0)
+		tell_parent(ready);
+	log_info("%s: ended by signal %d", s->pool_name, server_run(s->server));
+	if (c->pidfile)
+		unlink(c->pidfile);
+	return TOOL_OK;
+}
+
+static int run(int argc, char **argv)
+{
+	struct config config;
+	struct opts_parsed parsed;
+	struct serving s = {.config = &config};
+	char text[512];
+	int ready = -1, status = opts_parse_main(&table, argc, argv, &config, &parsed);
+
+	if (status >= 0)
+		return status;
+	if (config.version) {
+		printf("forge %s, memcached protocol %s\n", FORGE_VERSION, SERVER_PROTOCOL_VERSION);
+		return TOOL_OK;
+	}
+	if (config.udp_port)
+		return tool_fail(&command_serve, "--udp-port=%" PRIu64 ": there is no UDP, only 0",
+				 config.udp_port);
+	if (config.verbose && log_get_level() < LOG_INFO)
+		log_set_level(LOG_INFO);
+	if (config.daemon) {
+		status = go_to_background(&ready);
+		if (status >= 0)
+			return status;
+	}
+	status = serve(&s, &parsed, ready);
+	server_close(s.server);
+	client_close(s.client);
+	if (node_close(s.node, false, text, sizeof(text)) && !status)
+		status = tool_fail(&command_serve, "%s", text);
+	return status;
+}

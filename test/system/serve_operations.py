@@ -1,0 +1,351 @@
+"""Running a server: its pool, limits, signals, statistics, bad options, and garbage."""
+import glob
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+from harness import PATIENCE_S, case, main
+from memcache import Server, wait_until
+
+
+@case
+def its_own_pool_goes_with_it(t):
+    s = Server(t, "-m", "16", "-t", "2")
+    name = "/dev/shm" + s.pool.removeprefix("shm:")
+    assert os.path.exists(name)
+    s.say(b"set a 0 0 1\r\nx\r\n", b"STORED\r\n")
+    # Others may attach meanwhile.
+    t.forge("get", "--pool", s.pool, "a").expect(0, b"x")
+    t.forge("check", "--pool", s.pool).expect(0, err=())
+    other = Server(t, "--pool", s.pool, "-t", "1")
+    other.say(b"get a\r\n", b"VALUE a 0 1\r\nx\r\nEND\r\n")
+    assert other.end()[0] == 0
+    code, err = s.end()
+    assert code == 0 and err == "", (code, err)
+    assert not os.path.exists(name)
+
+
+@case
+def a_killed_server_loses_nobody_elses_values(t):
+    t.node("--size", "32M")
+    one, two = (Server(t, "--pool", t.pool, "-t", "2") for _ in range(2))
+    stop = threading.Event()
+
+    def load():
+        try:
+            with one.connect() as c:
+                i = 0
+                while not stop.is_set():
+                    c.send(b"set k%d 0 0 5\r\nvalue\r\nincr n 1\r\nget k%d\r\n" % (i % 5000, i % 5000))
+                    c.until(b"END\r\n")
+                    i += 1
+        except (AssertionError, OSError):
+            pass  # it was killed
+
+    two.say(b"set mine 0 0 1\r\nx\r\nset n 0 0 1\r\n0\r\n", b"STORED\r\nSTORED\r\n")
+    threads = [threading.Thread(target=load) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    one.process.kill()
+    one.process.communicate()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    two.say(b"get mine\r\n", b"VALUE mine 0 1\r\nx\r\nEND\r\n")
+    wait_until(lambda: two.stats()["pool_nodes"] == "1", "the dead server is still registered")
+    assert two.end()[0] == 0
+    t.on_pool("check").expect(0)
+
+
+@case
+def sigterm_answers_what_has_come(t):
+    s = Server(t, "-m", "32", "-t", "2")
+    idle, half, busy = s.connect(), s.connect(), s.connect()
+    busy.send(b"set k 0 0 1000\r\n" + b"v" * 1000 + b"\r\n")
+    busy.until(b"STORED\r\n")
+    half.send(b"set h 0 0 10\r\n12345")
+    # More replies than fit the sockets, all of whose requests have arrived.
+    busy.send(b"get" + b" k" * 8000 + b"\r\n")
+    busy.hear(1000)
+    s.process.send_signal(signal.SIGTERM)
+    assert idle.closes() == b""
+    half.send(b"67890\r\n")
+    assert half.closes() == b"STORED\r\n"
+    reply = busy.closes()
+    assert reply.endswith(b"END\r\n") and len(reply) + 1000 == 8000 * (len("VALUE k 0 1000") + 1004) + 5
+    s.process.communicate(timeout=PATIENCE_S)
+    assert s.process.returncode == 0
+    try:
+        s.connect()
+        assert False, "it listens on"
+    except ConnectionRefusedError:
+        pass
+
+
+@case
+def who_does_not_read_delays_the_end_by_seconds(t):
+    s = Server(t, "-m", "32", "-t", "1")
+    c = s.connect()
+    c.say(b"set k 0 0 10000\r\n" + b"v" * 10000 + b"\r\n", b"STORED\r\n")
+    c.send(b"get" + b" k" * 5000 + b"\r\n")
+    time.sleep(0.2)
+    start = time.monotonic()
+    assert s.end()[0] == 0
+    assert 3 < time.monotonic() - start < 60
+
+
+@case
+def connections_have_a_limit(t):
+    s = Server(t, "-m", "16", "-c", "3", "-t", "2")
+    first = [s.connect() for _ in range(3)]
+    for c in first:
+        c.say(b"", b"")
+    extra = s.connect()
+    assert extra.closes() == b"ERROR Too many open connections\r\n"
+    first[0].send(b"quit\r\n")
+    assert first[0].closes() == b""
+
+    def fits():
+        with s.connect() as c:
+            try:
+                c.send(b"mn\r\n")
+                return c.until(b"\r\n") == b"MN\r\n"
+            except (AssertionError, OSError):
+                return False
+
+    wait_until(fits, "the place that became free is not given away")
+    first[1].send(b"stats\r\n")
+    stats = first[1].until(b"END\r\n").decode()
+    assert int(re.search(r"rejected_connections (\d+)", stats).group(1)) >= 1
+
+
+@case
+def idle_connections_end(t):
+    s = Server(t, "-m", "16", "--idle-timeout", "1s")
+    start = time.monotonic()
+    busy, idle = s.connect(), s.connect()
+    while time.monotonic() - start < 2.5:
+        busy.say(b"", b"")
+        time.sleep(0.1)
+    assert idle.closes() == b""
+    busy.say(b"", b"")
+
+
+@case
+def a_delayed_flush_comes_and_can_be_replaced(t):
+    s = Server(t, "-m", "16", "-t", "2")
+    s.say(b"set a 0 0 1\r\nx\r\nflush_all 1\r\nget a\r\n",
+          b"STORED\r\nOK\r\nVALUE a 0 1\r\nx\r\nEND\r\n")
+    time.sleep(1.3)
+    s.say(b"get a\r\n", b"END\r\n")
+    s.say(b"set a 0 0 1\r\nx\r\nflush_all 1\r\n", b"STORED\r\nOK\r\n")
+    s.say(b"flush_all 1000\r\n", b"OK\r\n")
+    time.sleep(1.3)
+    s.say(b"get a\r\n", b"VALUE a 0 1\r\nx\r\nEND\r\n")
+    refusing = Server(t, "-m", "16", "-F")
+    refusing.say(b"flush_all\r\n", b"CLIENT_ERROR flush_all not allowed\r\n")
+
+
+@case
+def statistics_are_numbers(t):
+    s = Server(t, "-m", "16", "-t", "2")
+    s.say(b"set a 0 0 1\r\n1\r\nget a b\r\nincr a 1\r\nincr b 1\r\ndelete a\r\ndelete a\r\n"
+          b"cas a 0 0 1 5\r\nx\r\ntouch a 1\r\n",
+          b"STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n2\r\nNOT_FOUND\r\nDELETED\r\nNOT_FOUND\r\n"
+          b"NOT_FOUND\r\nNOT_FOUND\r\n")
+    stats = s.stats()
+    for name, value in stats.items():
+        if name not in ("version", "forge_version", "libevent"):
+            float(value)
+    expected = {"cmd_get": 2, "get_hits": 1, "get_misses": 1, "cmd_set": 2, "incr_hits": 1,
+                "incr_misses": 1, "delete_hits": 1, "delete_misses": 1, "cas_misses": 1,
+                "touch_misses": 1, "cmd_touch": 1, "curr_connections": 1, "threads": 2}
+    assert {k: int(stats[k]) for k in expected} == expected, stats
+    # What the usual exporters for memcached ask for.
+    for name in ("uptime time rusage_user rusage_system bytes_read bytes_written limit_maxbytes bytes "
+                 "curr_items total_items evictions reclaimed total_connections accepting_conns "
+                 "listen_disabled_num conn_yields decr_hits cas_badval pid pointer_size").split():
+        assert name in stats, name
+    assert s.stats("settings")["maxconns"] == "1024"
+    assert "1:chunk_size" in s.stats("slabs") and s.stats("conns")
+    s.say(b"stats bogus\r\n", b"ERROR\r\n")
+    with s.connect() as c:
+        c.send(struct.pack(">BBHBBHIIQ", 0x80, 0x10, 0, 0, 0, 0, 0, 0, 0))
+        names = 0
+        while True:
+            head = c.hear(24)
+            key, body = struct.unpack(">H", head[2:4])[0], struct.unpack(">I", head[8:12])[0]
+            c.hear(body)
+            if key == 0:
+                break
+            names += 1
+        assert names == len(stats)
+
+
+@case
+def items_are_counted_and_what_left(t):
+    """evicted + expired + deleted + replaced + flushed + ... = stored - present (X01)."""
+    s = Server(t, "-m", "8", "-t", "1")
+    with s.connect() as c:
+        for start in range(0, 60000, 500):
+            c.send(b"".join(b"set k%d 0 %d 200 noreply\r\n%s\r\n" % (i, i % 3 == 0, b"v" * 200)
+                            for i in range(start, start + 500)))
+            c.send(b"delete k%d noreply\r\nset k%d 0 0 1 noreply\r\nx\r\n" % (start, start + 1))
+            c.say(b"", b"")
+    assert s.end()[0] == 0
+    s = Server(t, "-m", "8", "-t", "1")
+    s.say(b"set a 0 0 1\r\nx\r\nset a 0 0 1\r\ny\r\nset b 0 0 1\r\nx\r\ndelete b\r\n",
+          b"STORED\r\nSTORED\r\nSTORED\r\nDELETED\r\n")
+
+    def told():
+        now = s.stats()
+        left = ("replaced deleted expired flushed evicted superseded invalid lost").split()
+        gone = sum(int(now["pool_" + name]) for name in left)
+        return int(now["pool_stored"]) - gone == int(now["curr_items"]) == 1 and \
+            now["pool_deleted"] == now["pool_replaced"] == "1"
+
+    wait_until(told, "what was stored and has left does not add up")
+
+
+@case
+def metrics_for_prometheus(t):
+    s = Server(t, "-m", "16", "-t", "2", "--metrics", "127.0.0.1:0")
+    url = re.search(r"metrics (\S+)", s.ready).group(1)
+    s.say(b"set a 0 0 1\r\nx\r\nget a\r\nbogus\r\n",
+          b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\nERROR\r\n")
+
+    def read():
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as page:
+            assert page.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            text = page.read().decode()
+        series, kinds = {}, {}
+        for line in text.splitlines():
+            if line.startswith("# TYPE"):
+                kinds[line.split()[2]] = line.split()[3]
+            elif not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                assert name not in series, name
+                series[name] = float(value)
+        for name in series:
+            base = re.sub(r"(_bucket|_sum|_count)?(\{.*)?$", "", name)
+            assert base in kinds or re.sub(r"\{.*", "", name) in kinds, name
+        return series
+
+    series = read()
+    assert series["forge_serve_get_hits_total"] == 1 and series["forge_serve_protocol_errors_total"] == 1
+    wait_until(lambda: read()["forge_serve_request_seconds_count"] >= 3, "no latencies")
+    series = read()
+    buckets = [v for k, v in series.items() if k.startswith("forge_serve_request_seconds_bucket")]
+    assert buckets == sorted(buckets) and buckets[-1] == series["forge_serve_request_seconds_count"]
+    assert series['forge_verbs_total{purpose="data",verb="READ"}'] >= 1
+    assert len(series) < 200, f"{len(series)} series"
+    # Neither connections nor keys nor threads make more.
+    more = [s.connect() for _ in range(50)]
+    for i, c in enumerate(more):
+        c.say(b"set key%d 0 0 1\r\nx\r\n" % i, b"STORED\r\n")
+    assert read().keys() == series.keys()
+    try:
+        urllib.request.urlopen(url.replace("metrics", "other"), timeout=PATIENCE_S)
+        assert False, "another page is there"
+    except urllib.error.HTTPError as error:
+        assert error.code == 404
+
+
+@case
+def garbage_hurts_nobody(t):
+    s = Server(t, "-m", "16", "-t", "2")
+    rng = random.Random(7)
+    words = [b"get", b"set", b"mg", b"ms", b"a", b"0", b"1", b"\r\n", b" ", b"noreply", b"cas", b"T30",
+             b"incr", b"\x80\x00", b"stats", b"\x00" * 24, b"18446744073709551615", b"flush_all", b"v"]
+    for i in range(300):
+        with s.connect() as c:
+            if i % 2:
+                data = rng.randbytes(rng.randrange(1, 5000))
+            else:
+                data = b"".join(rng.choice(words) + rng.choice([b" ", b"", b"\r\n"])
+                                for _ in range(rng.randrange(1, 400)))
+            try:
+                c.send(data)
+                if i % 3:
+                    c.socket.shutdown(socket.SHUT_WR)
+                    c.closes()
+            except OSError:
+                pass
+    s.say(b"set a 0 0 1\r\nx\r\nget a\r\n", b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n")
+    assert s.end()[0] == 0
+
+
+@case
+def a_large_pipeline_is_answered(t):
+    s = Server(t, "-m", "16", "-t", "1")
+    count = 400000
+    request = b"set k 0 0 20\r\n" + b"v" * 20 + b"\r\nmg k v Oabcdefgh\r\n"
+    with s.connect() as c:
+        sender = threading.Thread(target=lambda: c.send(request * count))
+        sender.start()
+        expected, heard = b"STORED\r\nVA 20 Oabcdefgh\r\n" + b"v" * 20 + b"\r\n", 0
+        while heard < len(expected) * count:
+            heard += len(c.socket.recv(1 << 20))
+        sender.join()
+        assert heard == len(expected) * count
+        c.say(b"", b"")
+    assert s.memory_kib() < 64 << 10
+
+
+@case
+def it_goes_to_the_background(t):
+    path, pidfile = t.path("socket"), t.path("pid")
+    t.forge("serve", "-m", "16", "-d", "-s", path, "-P", pidfile).expect(0)
+    with open(pidfile, encoding="ascii") as f:
+        pid = int(f.read())
+    with socket.socket(socket.AF_UNIX) as c:
+        c.connect(path)
+        c.sendall(b"version\r\n")
+        assert c.recv(100).startswith(b"VERSION ")
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not os.path.exists(pidfile) and not os.path.exists(path), "it does not end")
+    wait_until(lambda: not glob.glob(f"/dev/shm/forge-serve-{pid}"), "its pool is still there")
+    # A failure is told to who started it.
+    t.forge("serve", "-m", "16", "-d", "-s", "/nowhere/socket").expect(2, err="/nowhere/socket")
+
+
+@case
+def bad_options_are_named(t):
+    def refused(*arguments, err):
+        t.forge("serve", *arguments).expect(2, err=err)
+
+    refused("-m", "0", err="-m=0")
+    refused("-p", "70000", err="65535")
+    refused("-l", "999.1.1.1", err="999.1.1.1")
+    refused("-l", "127.0.0.1:x", err="port")
+    refused("-U", "11211", err="UDP")
+    refused("-p", "0", err="nobody could connect")
+    refused("-a", "9", "-s", t.path("s"), err="octal")
+    refused("-B", "morse", err="auto|ascii|binary")
+    refused("--pool", t.pool, err="there is no pool")
+    refused("-Z", err="unknown option -Z")
+    refused("--policy", "nope", err="no such policy")
+    s = Server(t, "-m", "16")
+    refused("-m", "16", "-l", f"127.0.0.1:{s.port}", err=str(s.port))
+    refused("-m", "16", "--metrics", f"127.0.0.1:{s.port}", err=str(s.port))
+    with open(t.path("file"), "w", encoding="ascii") as f:
+        f.write("not a socket")
+    refused("-m", "16", "-s", t.path("file"), err=t.path("file"))
+    shown = t.forge("serve", "-m", "128", "--print-config", env={"FORGE_THREADS": "3"})
+    shown.expect(0)
+    assert re.search(rb"memory-limit\s+=\s+128\s+\(command line\)", shown.out), shown
+    assert re.search(rb"threads\s+=\s+3\s+\(environment", shown.out), shown
+    t.forge("serve", "-V").expect(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
