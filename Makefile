@@ -18,7 +18,7 @@ build = { [ -f $(1)/build.ninja ] || meson setup $(1) --buildtype=$(BUILDTYPE) \
 slow = --timeout-multiplier 6
 
 .DEFAULT_GOAL := all
-.PHONY: all packages demo test test-long bench hit-ratio housekeeping check check-format \
+.PHONY: all packages demo test test-long bench hit-ratio housekeeping fill memory check check-format \
 	check-warnings check-asan check-tsan install clean help
 
 all: packages ## build everything into build/
@@ -44,6 +44,12 @@ hit-ratio: all ## every trace of ../shared: hit ratios beside the model of the p
 
 housekeeping: all ## the share of verbs that is not Get and Set, YCSB A to D
 	@tools/housekeeping.py build/src/tool/forge
+
+fill: all ## how full chunks are with Meta's mixes of sizes, and what that is worth in hits
+	@tools/fill.py build/src/tool/forge
+
+memory: all ## what metadata cost an object, on the memory node and in a compute node
+	@tools/memory.py build/src/tool/forge
 
 check: check-format check-warnings check-asan check-tsan ## format, warnings and sanitizers
 

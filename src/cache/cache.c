@@ -6,12 +6,25 @@
 #include "cache/evict.h"
 #include "pool/recover.h"
 
+static uint64_t object_scratch_bytes(const struct plan *p)
+{
+	return round_up_u64((uint64_t)p->chunk_bytes + LAYOUT_PAD_BYTES, 64);
+}
+
+static uint64_t twim_scratch_bytes(const struct plan *p)
+{
+	return round_up_u64((uint64_t)p->group_objects * TWIM_BYTES, 64);
+}
+
+uint64_t cache_memory_bytes(const struct plan *p)
+{
+	return 3 * object_scratch_bytes(p) + twim_scratch_bytes(p) + evict_scratch_bytes(p);
+}
+
 int cache_init(struct cache *c, struct worker *w, struct cn *cn, struct lane *lane)
 {
 	const struct plan *p = &cn->pool->plan;
-	uint64_t object_bytes = round_up_u64((uint64_t)p->chunk_bytes + LAYOUT_PAD_BYTES, 64);
-	uint64_t twim_bytes = round_up_u64((uint64_t)p->group_objects * TWIM_BYTES, 64);
-	uint64_t total = 3 * object_bytes + twim_bytes + evict_scratch_bytes(p);
+	uint64_t object_bytes = object_scratch_bytes(p), total = cache_memory_bytes(p);
 	uint8_t *memory = aligned_alloc(64, total);
 
 	if (!memory)
@@ -30,7 +43,7 @@ int cache_init(struct cache *c, struct worker *w, struct cn *cn, struct lane *la
 	    .fetched = memory + object_bytes,
 	    .other = memory + 2 * object_bytes,
 	    .twim = (uint64_t *)(void *)(memory + 3 * object_bytes),
-	    .evict = evict_scratch_place(p, memory + 3 * object_bytes + twim_bytes),
+	    .evict = evict_scratch_place(p, memory + 3 * object_bytes + twim_scratch_bytes(p)),
 	    .memory = memory,
 	};
 	return 0;

@@ -96,6 +96,9 @@ struct cache {
 	uint32_t candidate_count;
 };
 
+/* Bytes of scratch it allocates, for reports. */
+uint64_t cache_memory_bytes(const struct plan *);
+
 /* Borrow worker, cn and lane; allocate scratch.  0 or FORGE_E_NO_MEMORY. */
 int cache_init(struct cache *, struct worker *, struct cn *, struct lane *);
 void cache_fini(struct cache *);

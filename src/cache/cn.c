@@ -120,16 +120,31 @@ void cn_close(struct cn *cn, struct worker *w)
 	cn_memory_destroy(cn);
 }
 
-uint64_t cn_memory_bytes(const struct cn *cn)
+void cn_memory_of(const struct plan *p, struct cn_memory *m)
 {
-	const struct plan *p = &cn->pool->plan;
-	uint64_t per_chunk = sizeof(*cn->map) + sizeof(*cn->members) +
-			     CN_LIVES * sizeof(*cn->lives) + p->ofm_row_bytes +
-			     2 * cn->dead_words * sizeof(*cn->dead);
+	const struct cn *cn = NULL; /* only the sizes of what it points to */
+	uint64_t chunks = p->chunk_count, nodes = p->ring_nodes;
 
-	return per_chunk * p->chunk_count +
-	       RING_QUEUES * (uint64_t)p->ring_nodes * sizeof(*cn->mirror[0]) +
-	       p->cn_max * sizeof(*cn->asleep);
+	*m = (struct cn_memory){
+	    .map = chunks * (sizeof(*cn->map) + sizeof(*cn->members)),
+	    .ofm = chunks * p->ofm_row_bytes,
+	    .lives = chunks * CN_LIVES * sizeof(*cn->lives),
+	    .dead = chunks * plan_dead_words(p) * (sizeof(*cn->dead) + sizeof(*cn->news)),
+	    .mirrors =
+		RING_QUEUES * nodes * sizeof(*cn->mirror[0]) + p->cn_max * sizeof(*cn->asleep),
+	};
+}
+
+uint64_t cn_memory_bytes(const struct plan *p)
+{
+	struct cn_memory m;
+	uint64_t sum = 0;
+
+	cn_memory_of(p, &m);
+#define PART(name, sentence) sum += m.name;
+	CN_MEMORY_PARTS(PART)
+#undef PART
+	return sum;
 }
 
 static void raise_to(_Atomic uint64_t *word, uint64_t value)

@@ -138,8 +138,23 @@ MAY_WAIT void cn_close(struct cn *, struct worker *);
 /* Free the local state only: for a compute node that is dead (tests). */
 void cn_memory_destroy(struct cn *);
 
-/* Bytes of local memory, for reports. */
-uint64_t cn_memory_bytes(const struct cn *);
+/* What the local memory of a compute node is for, in bytes.  PART(name, sentence) */
+#define CN_MEMORY_PARTS(PART)                                                                   \
+	PART(map, "the chunk word last seen of each chunk, and how many members its group has") \
+	PART(ofm, "a hit counter for each object")                                              \
+	PART(lives, "past lives of the chunks, which tell ghosts from what is long forgotten")  \
+	PART(dead, "two bits for each object: known to be dead, and not yet published")         \
+	PART(mirrors, "which chunk is queued at a position of a ring")
+
+struct cn_memory {
+#define PART(name, sentence) uint64_t name;
+	CN_MEMORY_PARTS(PART)
+#undef PART
+};
+
+/* Of a compute node on a pool of that plan, without its sessions; for reports. */
+void cn_memory_of(const struct plan *, struct cn_memory *);
+uint64_t cn_memory_bytes(const struct plan *);
 
 /* An id that no value of the pool ever had: the CN in the top 8 bits. */
 static inline uint64_t cn_next_cas_id(struct cn *cn)

@@ -19,11 +19,16 @@
 
 #include "pool/ring.h"
 
+uint64_t lane_memory_bytes(const struct plan *p)
+{
+	return LANE_GROUPS_MAX * (p->group_objects * sizeof(uint64_t) + p->ofm_row_bytes);
+}
+
 int lane_init(struct lane *lane, struct cn *cn)
 {
 	const struct plan *p = &cn->pool->plan;
 	size_t twim_bytes = p->group_objects * sizeof(uint64_t);
-	uint8_t *memory = calloc(LANE_GROUPS_MAX, twim_bytes + p->ofm_row_bytes);
+	uint8_t *memory = calloc(1, lane_memory_bytes(p));
 	uint32_t cap = p->chunk_count / (2 * p->cn_max * cn->worker_count);
 
 	if (!memory)

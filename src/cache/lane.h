@@ -73,6 +73,9 @@ struct lane {
 	void *memory;
 };
 
+/* Bytes a lane allocates, for reports. */
+uint64_t lane_memory_bytes(const struct plan *);
+
 /* 0 or FORGE_E_NO_MEMORY.  Borrows cn. */
 int lane_init(struct lane *, struct cn *);
 void lane_fini(struct lane *);

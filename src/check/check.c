@@ -188,7 +188,7 @@ int check_pool(struct worker *w, const struct pool *pool, const struct check_opt
 
 	*out = (struct check_report){
 	    .slots = plan_slot_count(p),
-	    .objects_capacity = (uint64_t)p->chunk_count * p->group_objects,
+	    .objects_capacity = plan_capacity_objects(p),
 	    .capacity_bytes = (uint64_t)p->chunk_count * p->chunk_bytes,
 	};
 	if (plan_valid(p, reason, sizeof(reason)) ||

@@ -96,7 +96,7 @@ enum check_rule {
 	COUNTER(words_unaccounted, "by how much words, stored and left disagree")               \
 	COUNTER(words_tolerated, "by how much they may, for what has not been told")            \
 	COUNTER(group_words_late, "group words of live slots that contradict their index word") \
-	COUNTER(objects_capacity, "objects that fit")                                           \
+	COUNTER(objects_capacity, "objects of the expected size that fit")                      \
 	COUNTER(objects_dead, "members of sealed groups without a slot")                        \
 	COUNTER(dead_bits, "members of sealed groups that the dead map names")                  \
 	COUNTER(dead_bits_wrong, "those of them that are live all the same")                    \

@@ -84,7 +84,7 @@ void check_print(FILE *out, const struct pool *pool, const struct check_report *
 		r->slots, r->slots_live, r->slots_stale, r->slots_empty, r->slots_tentative,
 		r->slots_aliased, r->slots_invalid);
 	fprintf(out,
-		"objects   %" PRIu64 " live, each verified (%s of those that fit), %" PRIu64
+		"objects   %" PRIu64 " live, each verified (%s of those expected to fit), %" PRIu64
 		" duplicates, %" PRIu64 " without a slot\n",
 		r->slots_live, text_percent(&a, share(r->slots_live, r->objects_capacity)),
 		r->duplicates, r->objects_dead);

@@ -188,7 +188,7 @@ uint32_t client_cn(const struct client *c)
 
 uint64_t client_memory_bytes(const struct client *c)
 {
-	return cn_memory_bytes(&c->cn);
+	return cn_memory_bytes(&c->pool.plan);
 }
 
 static int session_attach(struct session *s)

@@ -9,6 +9,7 @@
 #include "bench/json_text.h"
 #include "base/text.h"
 #include "tool/look.h"
+#include "tool/space.h"
 #include "tool/survey.h"
 
 struct config {
@@ -179,9 +180,16 @@ static void print_registry(struct look_at *look, const struct survey *s)
 	text_table_close(t);
 }
 
-static void print_page(struct look_at *look, const struct config *config, const struct survey *s)
+/* What is reported. */
+struct reported {
+	struct survey survey;
+	struct space space;
+};
+
+static void print_page(struct look_at *look, const struct config *config, const struct reported *r)
 {
 	const struct pool *pool = &look->pool;
+	const struct survey *s = &r->survey;
 	char text[2048];
 
 	printf("name                %s\n", config->pool);
@@ -193,6 +201,7 @@ static void print_page(struct look_at *look, const struct config *config, const 
 	print_chunks(s);
 	print_rings(s);
 	print_scan(s, &pool->plan);
+	space_print(&r->space, &pool->plan);
 	print_stats(s);
 	print_registry(look, s);
 }
@@ -213,7 +222,8 @@ static json_t *plan_json(const struct plan *p)
 	    {"pool_bytes", p->pool_bytes},
 	    {"chunk_count", p->chunk_count},
 	    {"chunk_bytes", p->chunk_bytes},
-	    {"group_objects", p->group_objects},
+	    {"group_objects", plan_expected_objects(p)},
+	    {"group_objects_max", p->group_objects},
 	    {"object_bytes", p->object_bytes},
 	    {"slot_words", p->slot_words},
 	    {"bucket_count", p->bucket_count},
@@ -308,8 +318,9 @@ static json_t *scan_json(const struct survey *s, const struct plan *p)
 	return scan;
 }
 
-static void print_json(struct look_at *look, const struct config *config, const struct survey *s)
+static void print_json(struct look_at *look, const struct config *config, const struct reported *r)
 {
+	const struct survey *s = &r->survey;
 	const struct plan *plan = &look->pool.plan;
 	json_t *root = json_object(), *chunks = json_object();
 	char id[17];
@@ -331,6 +342,7 @@ static void print_json(struct look_at *look, const struct config *config, const 
 	json_object_set_new(root, "compute_nodes", registry_json(look, s));
 	if (s->has_scan)
 		json_object_set_new(root, "scan", scan_json(s, plan));
+	space_json(&r->space, plan, root);
 	json_dumpf(root, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(root);
@@ -341,7 +353,7 @@ static int run(int argc, char **argv)
 	struct config config;
 	struct opts_parsed parsed;
 	struct look_at look;
-	struct survey s;
+	struct reported r;
 	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
 
 	if (status >= 0)
@@ -349,13 +361,15 @@ static int run(int argc, char **argv)
 	status = tool_look_open(&command_stat, config.pool, &look);
 	if (status)
 		return status;
-	status = survey_take(&look.pool, &look.worker, config.scan, &s);
-	if (status) {
-		status = tool_fail(&command_stat, "%s: %s", config.pool, status_sentence(status));
-	} else {
-		(config.json ? print_json : print_page)(&look, &config, &s);
-		survey_free(&s);
+	status = survey_take(&look.pool, &look.worker, config.scan, &r.survey);
+	if (!status) {
+		status = space_take(&look.pool, &look.worker, config.scan, &r.space);
+		if (!status)
+			(config.json ? print_json : print_page)(&look, &config, &r);
+		survey_free(&r.survey);
 	}
+	if (status)
+		status = tool_fail(&command_stat, "%s: %s", config.pool, status_sentence(status));
 	tool_look_close(&look);
 	return status;
 }

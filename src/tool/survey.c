@@ -52,20 +52,16 @@ static void count_nodes(const struct plan *p, uint32_t ring, const uint64_t *nod
 	}
 }
 
-/* Bytes of the object a live word points to; its header knows when the word cannot. */
+/* Bytes the object of a live word takes: its header knows them to the unit. */
 static int object_bytes(struct worker *w, uint64_t word, uint64_t *bytes)
 {
 	struct layout_object header;
-	int status;
+	int status = read_bytes(w, index_object_address(word), &header, sizeof(header));
 
-	*bytes = index_object_bytes(word);
-	if (index_blocks(word) != INDEX_BLOCKS_HEADER)
-		return 0;
-	status = read_bytes(w, index_object_address(word), &header, sizeof(header));
 	if (!status)
 		*bytes = round_up_u64((uint64_t)LAYOUT_OBJECT_HEADER_BYTES + header.key_bytes +
 					  header.value_bytes,
-				      LAYOUT_BLOCK_BYTES);
+				      LAYOUT_UNIT_BYTES);
 	return status;
 }
 

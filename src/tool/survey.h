@@ -24,7 +24,7 @@ struct survey {
 	/* Only with a scan of the index. */
 	int has_scan;
 	uint64_t slots, slots_live, slots_stale, slots_tentative;
-	uint64_t live_bytes; /* of their objects, rounded up to blocks of 64 */
+	uint64_t live_bytes; /* that their objects take */
 };
 
 /* 0, FORGE_E_NO_MEMORY or FORGE_E_NODE.  Waits. */

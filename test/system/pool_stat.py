@@ -39,8 +39,8 @@ def objects_are_counted(t):
     t.on_pool("set", "large", stdin=b"z" * 20000).expect(0)
     s = stat(t, "--scan")
     assert s["scan"]["objects"] == 20, s["scan"]
-    # 48 bytes of header, key and value, in blocks of 64.
-    assert s["scan"]["object_bytes"] == 18 * 192 + 64 + 20096, s["scan"]
+    # 48 bytes of header, key and value, in units of 16.
+    assert s["scan"]["object_bytes"] == 18 * 160 + 64 + 20064, s["scan"]
     assert s["rings"]["small"]["members"] + s["rings"]["main"]["members"] >= 20
     assert sum(s["chunks"].values()) == s["plan"]["chunk_count"]
     assert s["compute_nodes"] == [], "get and set leave nothing behind"
