@@ -112,11 +112,16 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	return status;
 }
 
-void cn_close(struct cn *cn, struct worker *w)
+void cn_leave(struct cn *cn, struct worker *w)
 {
 	registry_leave(cn->pool, w, &cn->member);
 	if (cn->alive)
 		cn->alive->release(cn->alive->context, cn->member.cn);
+}
+
+void cn_close(struct cn *cn, struct worker *w)
+{
+	cn_leave(cn, w);
 	cn_memory_destroy(cn);
 }
 

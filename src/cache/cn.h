@@ -132,6 +132,9 @@ struct cn {
 MAY_WAIT int cn_open(struct cn *, const struct pool *, const struct policy *, struct worker *,
 		     const struct cn_options *, uint32_t pid, struct layout_registry *lines);
 
+/* Leave the registry and give the lock of the id back.  Every lane has been closed.  Waits. */
+MAY_WAIT void cn_leave(struct cn *, struct worker *);
+
 /* Leave the registry and free the local state.  Every lane has been closed before.  Waits. */
 MAY_WAIT void cn_close(struct cn *, struct worker *);
 

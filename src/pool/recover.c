@@ -84,6 +84,12 @@ static MAY_WAIT int read_rings(struct recover *r, struct worker *w)
 	return status;
 }
 
+/* How often to look before acting on what may be in the hands of a live node. */
+static unsigned looks(const struct recover *r)
+{
+	return unlikely(r->pool->impatient) ? 0 : RECOVER_LOOKS;
+}
+
 /*
  * Put a chunk into a ring from its exact word.  FORGE_E_AGAIN of the enqueue means that somebody
  * else dealt with it: no error here.  *done counts the ones that were ours.
@@ -92,8 +98,20 @@ static MAY_WAIT int move_chunk(struct recover *r, struct worker *w, uint32_t rin
 			       const struct ring_entry *entry, uint64_t *done,
 			       struct recover_report *report)
 {
+	struct ring_entry now = *entry;
 	uint64_t position;
-	int status = ring_enqueue(r->pool, w, FAB_CONTROL, ring, entry, &position);
+	int status = 0;
+
+	if (unlikely(!pool_rule(r->pool, RULE_RECOVER_EXACT_WORD))) {
+		/* The mutation: whatever the word is by now. */
+		struct fab_op op =
+		    fab_read(FAB_CONTROL, plan_chunk_word_address(&r->pool->plan, entry->chunk),
+			     &now.owned_word, 8);
+
+		status = flow_run(w, &op, 1);
+	}
+	if (!status)
+		status = ring_enqueue(r->pool, w, FAB_CONTROL, ring, &now, &position);
 
 	if (status && status != FORGE_E_AGAIN)
 		return status;
@@ -111,7 +129,9 @@ static MAY_WAIT int free_chunk(struct recover *r, struct worker *w, uint32_t chu
 				     8 * plan_dead_words(p));
 	struct ring_entry entry = {
 	    .chunk = chunk,
-	    .generation = generation_next(chunk_generation(word)),
+	    .generation = pool_rule(r->pool, RULE_RECOVER_RAISES_GENERATION)
+			      ? generation_next(chunk_generation(word))
+			      : chunk_generation(word),
 	    .object_count = 1,
 	    .owned_word = word,
 	};
@@ -208,7 +228,8 @@ static MAY_WAIT int look_again(struct recover *r, struct worker *w, struct orpha
 	const struct plan *p = &r->pool->plan;
 	unsigned changes = 0;
 
-	for (unsigned look = 0; look < RECOVER_LOOKS; look++) {
+	*still = 1;
+	for (unsigned look = 0; look < looks(r); look++) {
 		struct layout_cursors cursors;
 		uint64_t word, node, seen = o->node;
 		struct fab_op ops[] = {
@@ -329,12 +350,14 @@ static MAY_WAIT int settle(struct recover *r, struct worker *w, uint32_t place, 
 			   struct recover_report *report)
 {
 	struct misfit first = *m;
-	int gone;
-	int status = rescue_chunk(r, w, m, &gone, report);
+	int gone = 1, status = 0;
+
+	if (pool_rule(r->pool, RULE_RECOVER_RESCUES_FIRST))
+		status = rescue_chunk(r, w, m, &gone, report);
 
 	if (status || !gone)
 		return status;
-	for (unsigned look = 0; look < RECOVER_LOOKS; look++) {
+	for (unsigned look = 0; look < looks(r); look++) {
 		struct layout_cursors cursors;
 		struct fab_op ops[] = {
 		    fab_read(FAB_CONTROL, m->address, &m->node, 8),
@@ -347,7 +370,9 @@ static MAY_WAIT int settle(struct recover *r, struct worker *w, uint32_t place, 
 		    !is_misfit(&r->pool->plan, &cursors, place, m))
 			return status;
 	}
-	struct fab_op cas = fab_cas(FAB_CONTROL, m->address, m->node, m->settled);
+	struct fab_op cas = pool_rule(r->pool, RULE_RECOVER_NODE_BY_CAS)
+				? fab_cas(FAB_CONTROL, m->address, m->node, m->settled)
+				: fab_write(FAB_CONTROL, m->address, &m->settled, 8);
 
 	status = flow_run(w, &cas, 1);
 	report->nodes_reset += (uint64_t)fab_cas_won(&cas);
@@ -434,15 +459,17 @@ static MAY_WAIT int take_back_all(struct recover *r, struct worker *w, uint32_t 
 int recover_cn(struct recover *r, struct worker *w, uint32_t dead, uint64_t id,
 	       struct recover_report *report)
 {
-	int status = take_back_all(r, w, dead, report);
+	struct registry_member member = {.cn = dead, .id = id};
+	int line_first = !pool_rule(r->pool, RULE_RECOVER_LINE_LAST);
+	int status = line_first ? registry_leave(r->pool, w, &member) : 0;
 
 	if (!status)
+		status = take_back_all(r, w, dead, report);
+	if (!status)
 		status = recover_orphans(r, w, report);
-	if (status)
+	if (status || line_first)
 		return status;
 	/* Last, when nothing carries the id any more: it may be joined again. */
-	struct registry_member member = {.cn = dead, .id = id};
-
 	return registry_leave(r->pool, w, &member);
 }
 
@@ -461,6 +488,20 @@ static MAY_WAIT int recover_held(struct recover *r, struct worker *w, uint32_t c
 	return recover_cn(r, w, cn, id, report);
 }
 
+/* Take the lock of the id, which only the dead have lost; *mine: it is to be released. */
+static int proven_dead(const struct pool *pool, const struct liveness *alive, uint32_t cn,
+		       int *mine)
+{
+	*mine = alive->hold(alive->context, cn) == 0;
+	if (!*mine)
+		return !pool_rule(pool, RULE_RECOVER_NEEDS_PROOF);
+	if (!pool_rule(pool, RULE_RECOVER_HOLDS_LOCK)) {
+		alive->release(alive->context, cn);
+		*mine = 0;
+	}
+	return 1;
+}
+
 int recover_dead_open(const struct pool *pool, struct worker *w, const struct liveness *alive,
 		      struct recover_report *report, uint32_t *dead_count)
 {
@@ -473,14 +514,17 @@ int recover_dead_open(const struct pool *pool, struct worker *w, const struct li
 	if (!status)
 		status = registry_read(pool, w, FAB_CONTROL, lines);
 	for (uint32_t cn = 0; cn < pool->plan.cn_max && !status; cn++) {
+		int mine = 0;
+
 		if (registry_state(lines[cn].id) == REGISTRY_FREE ||
-		    alive->hold(alive->context, cn))
+		    !proven_dead(pool, alive, cn, &mine))
 			continue;
 		if (!r)
 			status = recover_create(pool, w, &r);
 		if (!status)
 			status = recover_held(r, w, cn, report, dead_count);
-		alive->release(alive->context, cn);
+		if (mine)
+			alive->release(alive->context, cn);
 	}
 	recover_destroy(r);
 	free(lines);

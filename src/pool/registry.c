@@ -31,16 +31,18 @@ int registry_join(const struct pool *pool, struct worker *w, uint32_t pid,
 	int status = registry_read(pool, w, FAB_CONTROL, lines);
 
 	for (uint32_t cn = 0; cn < pool->plan.cn_max && !status; cn++) {
-		int won = 0;
+		int late = alive && !pool_rule(pool, RULE_JOIN_LOCKS_FIRST), won = 0;
 
 		/* The lock first: a line that says LIVE without one is a dead node's. */
 		if (registry_state(lines[cn].id) != REGISTRY_FREE ||
-		    (alive && alive->hold(alive->context, cn)))
+		    (alive && !late && alive->hold(alive->context, cn)))
 			continue;
 		status = take_line(pool, w, pid, cn, lines[cn].id, out, &won);
+		if (won && late)
+			alive->hold(alive->context, cn);
 		if (won)
 			return 0;
-		if (alive)
+		if (alive && !late)
 			alive->release(alive->context, cn);
 	}
 	return status ? status : FORGE_E_FULL_REGISTRY;

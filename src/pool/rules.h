@@ -56,7 +56,15 @@
 	RULE(FLUSH_CAPPED, "a CN adds at most 85 / cn_max per counter and position")               \
 	RULE(NOTE_ZEROES_COUNTS, "hits count from the moment a group is noted as queued")          \
 	RULE(EVICT_WAITS_FLUSH, "the evictor waits a bounded time for CNs that have not flushed")  \
-	RULE(CN_CHUNK_CAP, "a CN holds at most its share of open and reserved chunks")
+	RULE(CN_CHUNK_CAP, "a CN holds at most its share of open and reserved chunks")             \
+	RULE(JOIN_LOCKS_FIRST, "a node has the lock of its id before its line says it lives")      \
+	RULE(RECOVER_NEEDS_PROOF, "nobody is recovered whose lock is held")                        \
+	RULE(RECOVER_HOLDS_LOCK, "the lock of a dead node's id is held while it is recovered")     \
+	RULE(RECOVER_LINE_LAST, "the dead node's line is freed last")                              \
+	RULE(RECOVER_EXACT_WORD, "a chunk is taken back only from the exact word seen")            \
+	RULE(RECOVER_RAISES_GENERATION, "a chunk with objects is freed one generation on")         \
+	RULE(RECOVER_RESCUES_FIRST, "a passed node is reset after its chunk was looked after")     \
+	RULE(RECOVER_NODE_BY_CAS, "recovery moves a node on only from the exact value seen")
 
 enum rule {
 #define RULE(name, sentence) RULE_##name,

@@ -28,7 +28,16 @@ struct sim_ranges {
 	uint32_t count;
 };
 
-enum sim_event_kind { SIM_EVENT_VERB, SIM_EVENT_BEGIN, SIM_EVENT_PAUSE, SIM_EVENT_KILL };
+enum sim_event_kind {
+	SIM_EVENT_VERB,
+	SIM_EVENT_BEGIN,
+	SIM_EVENT_CALL,
+	SIM_EVENT_PAUSE,
+	SIM_EVENT_KILL
+};
+
+/* Where sim_touch_cell()'s cells lie, behind any memory. */
+#define SIM_CELLS_ADDRESS (UINT64_C(1) << 62)
 
 /* What one step did: its verb, and what the worker did locally right after it. */
 struct sim_event {
@@ -52,7 +61,16 @@ struct sim_verb {
 	uint64_t cut; /* how the words fall into pieces */
 };
 
-enum sim_worker_state { SIM_RUNNING, SIM_WAITING, SIM_BEGINNING, SIM_PAUSED, SIM_DONE, SIM_DEAD };
+enum sim_worker_state {
+	SIM_RUNNING,
+	SIM_WAITING,
+	SIM_BEGINNING,
+	SIM_CALLING,
+	SIM_PAUSED,
+	SIM_DONE,
+	SIM_DEAD,
+	SIM_UNWINDING /* every verb fails, nothing waits */
+};
 
 struct sim_worker {
 	struct worker worker;
@@ -64,6 +82,7 @@ struct sim_worker {
 	struct sim_verb queue[SIM_QUEUE_MAX]; /* a ring */
 	uint32_t queue_head, queue_count;
 	uint32_t wait_left; /* verbs from the head on that must finish before it resumes */
+	bool started;	    /* its function, in this run */
 	uint64_t verbs_posted;
 	uint64_t step_count;
 	struct sim_ranges watched; /* read since the last pause */
@@ -127,6 +146,9 @@ struct sim {
 /* wait.c: a worker's fiber (the observer has none), and its state at the start of a run. */
 int sim_worker_create(struct sim *, struct sim_worker *, uint32_t index);
 void sim_worker_reset(struct sim_worker *);
+
+/* sched.c: tell the paused that bytes they have read are others now. */
+void sim_announce(struct sim *, const struct sim_worker *by, struct sim_range);
 
 /* The verb that is offset behind the head of the worker's queue. */
 static inline struct sim_verb *sim_queue_at(struct sim_worker *w, uint32_t offset)

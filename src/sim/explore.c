@@ -340,6 +340,17 @@ static bool kill_at(struct sim *s, const struct sim_config *base, struct sim_kil
 	return reached;
 }
 
+void sim_kill_verbs_of(struct sim *s, const struct sim_config *base,
+		       const struct sim_kill_range *range, sim_try_fn try, void *arg,
+		       struct sim_report *report)
+{
+	struct sim_kill kill = {.cn = range->cn, .after_verbs = range->first};
+
+	*report = (struct sim_report){.exhausted = true};
+	while (kill_at(s, base, kill, try, arg, report) && !report->status)
+		kill.after_verbs += range->stride;
+}
+
 void sim_kill_every_verb(struct sim *s, const struct sim_config *base, sim_try_fn try, void *arg,
 			 struct sim_report *report)
 {

@@ -38,4 +38,14 @@ typedef void (*sim_try_fn)(struct sim *, const struct sim_config *, void *arg, s
 void sim_kill_every_verb(struct sim *, const struct sim_config *, sim_try_fn, void *arg,
 			 struct sim_report *);
 
+/*
+ * The same for one CN, and for its verbs first, first + stride, ... only.  try may do this again
+ * for another CN: then one dies after each of its verbs for each verb of the other.
+ */
+struct sim_kill_range {
+	uint32_t cn, first, stride;
+};
+void sim_kill_verbs_of(struct sim *, const struct sim_config *, const struct sim_kill_range *,
+		       sim_try_fn, void *arg, struct sim_report *);
+
 #endif

@@ -24,14 +24,14 @@ static void resume(struct sim *s, struct sim_worker *w)
 	s->event.resumed = true;
 	s->event.resumed_shared = s->ops->cn_state_shared;
 	w->state = SIM_RUNNING;
+	w->started = true;
 	s->current = w;
 	fiber_resume(w->fiber);
 	s->current = NULL;
 	assert(w->state != SIM_RUNNING);
 }
 
-/* Tell the paused that bytes they have read are others now. */
-static void announce(struct sim *s, const struct sim_worker *by, struct sim_range range)
+void sim_announce(struct sim *s, const struct sim_worker *by, struct sim_range range)
 {
 	for (uint32_t i = 0; i < s->ops->worker_count; i++) {
 		struct sim_worker *w = &s->workers[i];
@@ -66,7 +66,7 @@ static bool execute_piece(struct sim *s, struct sim_worker *w)
 		sim_ranges_add(&w->watched, seen);
 	}
 	if (e.changed)
-		announce(s, w, e.range);
+		sim_announce(s, w, e.range);
 	if (s->trace)
 		sim_trace_step(s, w, v, &e);
 	return v->piece_index == v->piece_count;
@@ -106,6 +106,13 @@ static void step_begin(struct sim *s, struct sim_worker *w)
 		history_print_op(&s->history.ops[w->begun_index], text, sizeof(text));
 		sim_trace_note(s, w->index, "begin %s", text);
 	}
+	resume(s, w);
+}
+
+static void step_call(struct sim *s, struct sim_worker *w)
+{
+	s->event.kind = SIM_EVENT_CALL;
+	s->hash = sim_mix(s->hash, (uint64_t)w->index << 56 | 0xc);
 	resume(s, w);
 }
 
@@ -253,7 +260,7 @@ static bool can_step(const struct sim *s, const struct sim_worker *w)
 {
 	if (w->state == SIM_DEAD)
 		return false;
-	if (w->queue_count || w->state == SIM_BEGINNING)
+	if (w->queue_count || w->state == SIM_BEGINNING || w->state == SIM_CALLING)
 		return true;
 	if (w->state != SIM_PAUSED)
 		return false;
@@ -304,6 +311,8 @@ static void step(struct sim *s, struct sim_worker *w, bool forced)
 		}
 	} else if (w->state == SIM_BEGINNING) {
 		step_begin(s, w);
+	} else if (w->state == SIM_CALLING) {
+		step_call(s, w);
 	} else {
 		assert(w->state == SIM_PAUSED);
 		step_pause(s, w, forced);
@@ -320,6 +329,7 @@ static void reset(struct sim *s, const struct sim_config *config)
 	if (!s->config.steps_max)
 		s->config.steps_max = STEPS_MAX_DEFAULT;
 	assert(s->config.kill_count <= SIM_KILLS_MAX);
+	sim_unwind(s);
 	sim_memory_restore(&s->memory);
 	history_reset(&s->history);
 	memset(s->cns, 0, sizeof(s->cns));

@@ -9,7 +9,8 @@
  * counts steps, and randomness is the worker's seeded prng.
  *
  * What is scheduled (a step): one verb, or a piece of a torn one; the start of an operation
- * (sim_op_begin), so that operations overlap in every possible way; a pause; a kill.  Detached
+ * (sim_op_begin), so that operations overlap in every possible way; a call of the host, such as
+ * taking a lock (locks.h); a pause; a kill.  Detached
  * verbs keep their place in their worker's order of verbs, but the worker does not wait for them.
  *
  * Who may call: tests and the tool.  A world describes itself in a struct sim_world_ops, which
@@ -45,6 +46,12 @@ struct sim_world_ops {
 	uint8_t worker_cn[SIM_WORKERS_MAX]; /* which CN each worker runs on */
 	/* Workers of one CN share local state, so their order matters beyond their verbs. */
 	bool cn_state_shared;
+	/*
+	 * Workers hold heap memory while they wait: whoever was killed, or is in the middle of a
+	 * run that was given up, finds the node lost at every verb from then on until its function
+	 * has returned.  That is before the next run, and nothing of it can be seen.
+	 */
+	bool unwinds;
 	size_t memory_bytes;
 	size_t stack_bytes; /* of a worker; 0: the default */
 	uint32_t history_ops_max;
@@ -119,6 +126,9 @@ struct sim_config {
 int sim_create(const struct sim_world_ops *, void *context, struct sim **);
 void sim_destroy(struct sim *);
 
+/* If the world unwinds: do it for the last run, before its context goes. */
+void sim_unwind(struct sim *);
+
 /* A worker, for local state that points to it: always at the same place. */
 struct worker *sim_worker_at(struct sim *, uint32_t index);
 
@@ -142,6 +152,15 @@ struct sim *sim_of(const struct worker *);
 uint32_t sim_worker_cn(const struct worker *);
 /* Has the CN been killed, as the worker's host would learn it (a fence, a broken lock)? */
 bool sim_worker_sees_killed(struct worker *, uint32_t cn);
+/*
+ * A call of the worker's host that others can notice: a step of its own, after which the caller
+ * looks at or changes what it shares with them, and says so with sim_touch_cell().  The caller is
+ * whichever worker runs; for the observer nothing happens.
+ */
+void sim_call_host(struct sim *);
+/* A word of state outside the memory, by a number below SIM_CELLS_MAX, was read or changed. */
+#define SIM_CELLS_MAX 256u
+void sim_touch_cell(struct sim *, uint32_t cell, bool writes);
 /* Start an operation: a step of its own, so that its place in time is a choice too. */
 MAY_WAIT uint32_t sim_op_begin(struct worker *, enum hist_kind, uint64_t key, uint64_t value);
 void sim_op_end(struct worker *, uint32_t op_index, enum hist_result, uint64_t value);

@@ -88,7 +88,7 @@ static int run_part(struct sim_worker *w, struct fab_op *ops, unsigned n)
 static int wait_run(struct worker *worker, struct fab_op *ops, unsigned n)
 {
 	struct sim_worker *w = sim_worker_of(worker);
-	int status = 0;
+	int status = w->state == SIM_UNWINDING ? FORGE_E_NODE : 0;
 
 	for (unsigned done = 0, part; done < n; done += part) {
 		part = (unsigned)min_u64(n - done, SIM_BATCH_OPS_MAX);
@@ -106,6 +106,8 @@ static void wait_pause(struct worker *worker)
 {
 	struct sim_worker *w = sim_worker_of(worker);
 
+	if (w->state == SIM_UNWINDING)
+		return;
 	w->paused_at_step = w->sim->step_count;
 	park(w, SIM_PAUSED);
 }
@@ -118,6 +120,8 @@ uint32_t sim_op_begin(struct worker *worker, enum hist_kind kind, uint64_t key, 
 
 	if (w == &w->sim->observer)
 		return history_invoke(&w->sim->history, w->index, kind, key, value);
+	if (w->state == SIM_UNWINDING)
+		return HIST_NONE;
 	w->begin = (struct hist_op){.kind = (uint8_t)kind, .key = key, .value = value};
 	park(w, SIM_BEGINNING);
 	return w->begun_index;
@@ -128,7 +132,7 @@ void sim_op_end(struct worker *worker, uint32_t op_index, enum hist_result resul
 	struct sim_worker *w = sim_worker_of(worker);
 	struct sim *s = w->sim;
 
-	if (op_index == HIST_NONE)
+	if (op_index == HIST_NONE || w->state == SIM_UNWINDING)
 		return;
 	history_return(&s->history, op_index, result, value);
 	/* A missed get constrains nothing, so nobody can tell when it ended. */
@@ -167,6 +171,27 @@ bool sim_worker_sees_killed(struct worker *worker, uint32_t cn)
 	assert(cn < SIM_CNS_MAX);
 	s->event.cns_seen |= 1u << cn;
 	return s->cns[cn].killed;
+}
+
+void sim_call_host(struct sim *s)
+{
+	if (s->current && s->current->state != SIM_UNWINDING)
+		park(s->current, SIM_CALLING);
+}
+
+void sim_touch_cell(struct sim *s, uint32_t cell, bool writes)
+{
+	uint64_t address = SIM_CELLS_ADDRESS + 8 * (uint64_t)cell;
+	struct sim_range range = {.lo = address, .hi = address + 8, .writes = writes};
+
+	assert(cell < SIM_CELLS_MAX);
+	if (s->current && s->current->state == SIM_UNWINDING)
+		return;
+	sim_ranges_add(&s->event.touched, range);
+	if (writes)
+		sim_announce(s, s->current, range);
+	else if (s->current)
+		sim_ranges_add(&s->current->watched, range);
 }
 
 /* --- the observer --------------------------------------------------------------------------- */
@@ -223,6 +248,21 @@ int sim_worker_create(struct sim *s, struct sim_worker *w, uint32_t index)
 	return w->fiber ? 0 : FORGE_E_NO_MEMORY;
 }
 
+void sim_unwind(struct sim *s)
+{
+	for (uint32_t i = 0; s->ops->unwinds && i < s->ops->worker_count; i++) {
+		struct sim_worker *w = &s->workers[i];
+
+		if (!w->started || fiber_done(w->fiber))
+			continue;
+		w->state = SIM_UNWINDING;
+		s->current = w;
+		fiber_resume(w->fiber);
+		s->current = NULL;
+		assert(fiber_done(w->fiber));
+	}
+}
+
 void sim_worker_reset(struct sim_worker *w)
 {
 	struct sim *s = w->sim;
@@ -233,6 +273,7 @@ void sim_worker_reset(struct sim_worker *w)
 	w->worker.wait_context = w;
 	w->worker.index = w->index;
 	w->queue_head = w->queue_count = w->wait_left = 0;
+	w->started = false;
 	w->verbs_posted = w->step_count = 0;
 	w->watched.count = 0;
 	w->watch_hit = false;

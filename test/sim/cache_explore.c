@@ -108,7 +108,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; cache_world_at(i); i++) {
 		const struct world_spec *spec = cache_world_at(i);
 
-		if (spec->search == WORLD_RANDOM ||
+		if (spec->search == WORLD_RANDOM || spec->search == WORLD_RECOVERY ||
 		    (spec->search == WORLD_EXPLORE_LONG && !is_long))
 			continue;
 		assert(count + 2 <= TESTS_MAX);

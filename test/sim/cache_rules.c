@@ -27,7 +27,7 @@
 #include "sim/explore.h"
 #include "sim/random.h"
 
-enum search { NO_SEARCH, EXPLORE, KILL, RANDOM };
+enum search { NO_SEARCH, EXPLORE, KILL, KILL_PAIR, RANDOM };
 
 struct mutation {
 	enum rule rule;
@@ -112,9 +112,18 @@ static const struct mutation mutations[] = {
     REASON(FLUSH_WAITS, "not tried yet: the worlds have no conditional operations so far"),
     REASON(OVER_IS_DEAD, "not tried yet: the worlds have no conditional operations so far"),
     FOUND(CN_CHUNK_CAP, "share-space", EXPLORE, 100),
+    FOUND(JOIN_LOCKS_FIRST, "leave-repair-join", EXPLORE, 20000),
+    FOUND(RECOVER_NEEDS_PROOF, "die-insert", EXPLORE, 10),
+    FOUND(RECOVER_HOLDS_LOCK, "rejoin", KILL, 3000),
+    FOUND(RECOVER_LINE_LAST, "die-seal", KILL_PAIR, 100),
+    FOUND(RECOVER_EXACT_WORD, "repair-evict", EXPLORE, 1000),
+    FOUND(RECOVER_RAISES_GENERATION, "die-insert", KILL, 100),
+    FOUND(RECOVER_RESCUES_FIRST, "repair-evict", EXPLORE, 1000),
+    FOUND(RECOVER_NODE_BY_CAS, "repair-evict", EXPLORE, 1000),
 };
 
-static const char *const search_names[] = {"-", "all schedules", "all kills", "random"};
+static const char *const search_names[] = {"-", "all schedules", "all kills", "pairs of kills",
+					   "random"};
 
 /* Shared with the searching process. */
 static struct sim_report *report;
@@ -127,11 +136,21 @@ static void try_exploring(struct sim *s, const struct sim_config *config, void *
 	sim_explore(s, &options, out);
 }
 
+/* CN 1 is killed after each of its verbs, too. */
+static void try_second_deaths(struct sim *s, const struct sim_config *config, void *arg,
+			      struct sim_report *out)
+{
+	const struct sim_kill_range recoverer = {.cn = 1, .stride = 1};
+
+	sim_kill_verbs_of(s, config, &recoverer, try_exploring, arg, out);
+}
+
 static void search(const struct mutation *m, uint64_t rules_off)
 {
 	struct sim_explore_options explore = {.runs_max = m->runs_max};
 	struct sim_random_options random = {.config = {.seed = 0, .tear = SIM_TEAR_WORDS},
 					    .run_count = m->runs_max};
+	const struct sim_kill_range victim = {.cn = 0, .stride = 1};
 	uint64_t runs_max = m->runs_max;
 	struct cache_world *world;
 	struct sim *s;
@@ -141,6 +160,9 @@ static void search(const struct mutation *m, uint64_t rules_off)
 		sim_explore(s, &explore, report);
 	else if (m->search == KILL)
 		sim_kill_every_verb(s, &explore.config, try_exploring, &runs_max, report);
+	else if (m->search == KILL_PAIR)
+		sim_kill_verbs_of(s, &explore.config, &victim, try_second_deaths, &runs_max,
+				  report);
 	else
 		sim_random(s, &random, report);
 	cache_world_destroy(world, s);

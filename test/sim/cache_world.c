@@ -31,6 +31,16 @@ struct cache_key world_key(const struct cache_world *cw, uint32_t key_index)
 	return (struct cache_key){text, (uint32_t)strlen(text)};
 }
 
+static bool is_late(const struct cache_world *cw, uint32_t cn)
+{
+	return cw->spec->late >> cn & 1;
+}
+
+static bool is_attached(const struct cache_world *cw, uint32_t cn)
+{
+	return !cw->left[cn] && (!is_late(cw, cn) || cw->joined[cn]);
+}
+
 static bool is_elsewhere(uint32_t letter)
 {
 	return letter >= 'n' - 'a';
@@ -72,7 +82,7 @@ static void choose_keys(struct cache_world *cw)
 
 /* --- operations ------------------------------------------------------------------------------ */
 
-static void note(struct cache_world *cw, int status, const char *text, uint32_t key)
+void world_note(struct cache_world *cw, int status, const char *text, uint32_t key)
 {
 	if (cw->status)
 		return;
@@ -116,14 +126,14 @@ static int op_get(struct cache_world *cw, struct cache *c, uint32_t key, uint64_
 	if (status)
 		return status;
 	if (found.bytes != value_words(cw, key) * sizeof(words[0])) {
-		note(cw, FORGE_E_CORRUPT, "length of the value", key);
+		world_note(cw, FORGE_E_CORRUPT, "length of the value", key);
 		return FORGE_MISS;
 	}
 	memcpy(words, found.data, found.bytes);
 	*value = words[0] >> 8;
 	fill_value(cw, expected, key, *value);
 	if (memcmp(words, expected, found.bytes) != 0) {
-		note(cw, FORGE_E_CORRUPT, "a torn or foreign value", key);
+		world_note(cw, FORGE_E_CORRUPT, "a torn or foreign value", key);
 		return FORGE_MISS;
 	}
 	return 0;
@@ -139,14 +149,14 @@ static void recorded_set(struct cache_world *cw, struct cache *c, uint32_t key, 
 		/* It did not happen: in the history it becomes what says nothing. */
 		cw->no_space++;
 		if (cw->spec->space_promised)
-			note(cw, status, "Set", key);
+			world_note(cw, status, "Set", key);
 		sim_history(sim_of(w))->ops[op].kind = HIST_GET;
 		sim_op_end(w, op, HIST_MISS, 0);
 		return;
 	}
 	cw->undecided += status == FORGE_E_AGAIN;
 	if (status && status != FORGE_E_AGAIN)
-		note(cw, status, "Set", key);
+		world_note(cw, status, "Set", key);
 	sim_op_end(w, op, status ? HIST_UNDECIDED : HIST_OK, value);
 }
 
@@ -157,7 +167,7 @@ static void recorded_get(struct cache_world *cw, struct cache *c, uint32_t key)
 	int status = op_get(cw, c, key, &value);
 
 	if (status < 0)
-		note(cw, status, "Get", key);
+		world_note(cw, status, "Get", key);
 	sim_op_end(c->worker, op, status ? HIST_MISS : HIST_OK, value);
 }
 
@@ -168,7 +178,7 @@ static void recorded_delete(struct cache_world *cw, struct cache *c, uint32_t ke
 
 	cw->undecided += status == FORGE_E_AGAIN;
 	if (status < 0 && status != FORGE_E_AGAIN)
-		note(cw, status, "Delete", key);
+		world_note(cw, status, "Delete", key);
 	sim_op_end(c->worker, op,
 		   status == 0		  ? HIST_OK
 		   : status == FORGE_MISS ? HIST_MISS
@@ -180,6 +190,9 @@ static void run_word(struct cache_world *cw, struct world_worker *ww, char verb,
 {
 	uint64_t value = 1000 * (uint64_t)(ww - cw->workers + 1) + ++ww->ops_begun;
 
+	/* It found no id to join with, or left. */
+	if (!is_attached(cw, cw->spec->workers[ww - cw->workers].cn))
+		return;
 	switch (verb) {
 	case 'S':
 		recorded_set(cw, &ww->cache, key, value);
@@ -195,7 +208,7 @@ static void run_word(struct cache_world *cw, struct world_worker *ww, char verb,
 		int status = cache_poll(&ww->cache);
 
 		if (status < 0)
-			note(cw, status, "poll", 0);
+			world_note(cw, status, "poll", 0);
 	}
 }
 
@@ -238,6 +251,10 @@ static void world_worker(void *context, struct worker *w)
 			run_random(cw, ww, strtoull(at, (char **)&at, 10));
 		else if (verb == 'N')
 			run_fillers(cw, ww, strtoull(at, (char **)&at, 10));
+		else if (verb == 'W')
+			world_recovery_word(cw, ww, w, verb, (uint32_t)(*at++ - '0'));
+		else if (strchr("JLVX", verb))
+			world_recovery_word(cw, ww, w, verb, 0);
 		else
 			run_word(cw, ww, verb, verb == 'Y' ? 0 : world_key_index(*at++));
 	}
@@ -313,6 +330,10 @@ static int save_cn(struct cache_world *cw, uint32_t i)
 	     LANE_GROUPS_MAX * (p->group_objects * sizeof(uint64_t) + p->ofm_row_bytes)},
 	};
 
+	/* Of one that is not there yet, that it is not. */
+	if (is_late(cw, i))
+		return save(cw, cn, sizeof(*cn)) ? FORGE_E_NO_MEMORY
+						 : save(cw, &cw->lanes[i], sizeof(cw->lanes[i]));
 	for (unsigned k = 0; k < ARRAY_COUNT(parts); k++)
 		if (save(cw, parts[k].live, parts[k].bytes))
 			return FORGE_E_NO_MEMORY;
@@ -349,36 +370,42 @@ static void age(const struct cache_world *cw, uint8_t *memory)
 			 chunk_pack_free(generation, first + chunk));
 }
 
+int world_open_cn(struct cache_world *cw, struct worker *w, uint32_t i)
+{
+	const struct world_spec *spec = cw->spec;
+	struct layout_registry lines[LAYOUT_CN_MAX];
+	struct cn_options options = {
+	    /* Without an interval: longer than any run. */
+	    .poll_interval_us = spec->poll_interval_us ? spec->poll_interval_us : 100000000,
+	    .map_trust_us = spec->map_trust_us ? spec->map_trust_us : 1000000000,
+	    .open_groups = spec->open_groups,
+	    .alive = spec->recovers ? sim_locks_liveness(&cw->locks, i) : NULL,
+	};
+
+	for (uint32_t k = 0; k < cw->worker_count; k++)
+		options.worker_count += spec->workers[k].cn == i;
+	int status = cn_open(&cw->cns[i], &cw->pool, cw->policy, w, &options, 100 + i, lines);
+
+	if (status)
+		return status;
+	status = lane_init(&cw->lanes[i], &cw->cns[i]);
+	if (!status)
+		status = cache_init(&cw->visitors[i], w, &cw->cns[i], &cw->lanes[i]);
+	for (uint32_t k = 0; k < cw->worker_count && !status; k++)
+		if (spec->workers[k].cn == i)
+			status = cache_init(&cw->workers[k].cache, w, &cw->cns[i], &cw->lanes[i]);
+	return status;
+}
+
 static int open_cns(struct cache_world *cw, struct worker *w)
 {
-	struct layout_registry lines[LAYOUT_CN_MAX];
-	uint32_t workers_of[WORLD_CNS_MAX] = {0};
 	int status = 0;
 
+	for (uint32_t i = 0; i < cw->cn_count && !status; i++)
+		if (!is_late(cw, i))
+			status = world_open_cn(cw, w, i);
 	for (uint32_t i = 0; i < cw->worker_count; i++)
-		workers_of[cw->spec->workers[i].cn]++;
-	for (uint32_t i = 0; i < cw->cn_count && !status; i++) {
-		struct cn_options options = {
-		    .worker_count = workers_of[i],
-		    /* Without an interval: longer than any run. */
-		    .poll_interval_us =
-			cw->spec->poll_interval_us ? cw->spec->poll_interval_us : 100000000,
-		    .map_trust_us = cw->spec->map_trust_us ? cw->spec->map_trust_us : 1000000000,
-		    .open_groups = cw->spec->open_groups,
-		};
-
-		status = cn_open(&cw->cns[i], &cw->pool, cw->policy, w, &options, 100 + i, lines);
-		if (!status)
-			status = lane_init(&cw->lanes[i], &cw->cns[i]);
-		if (!status)
-			status = cache_init(&cw->visitors[i], w, &cw->cns[i], &cw->lanes[i]);
-	}
-	for (uint32_t i = 0; i < cw->worker_count && !status; i++) {
-		uint32_t cn = cw->spec->workers[i].cn;
-
-		status = cache_init(&cw->workers[i].cache, w, &cw->cns[cn], &cw->lanes[cn]);
 		cw->workers[i].script = cw->spec->workers[i].text;
-	}
 	return status;
 }
 
@@ -389,8 +416,8 @@ static int open_cns(struct cache_world *cw, struct worker *w)
 static void take_for_asleep(struct cache_world *cw)
 {
 	for (uint32_t i = 0; i < cw->cn_count; i++)
-		for (uint32_t k = 0; k < cw->cn_count; k++)
-			for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
+		for (uint32_t k = 0; k < cw->cn_count && !is_late(cw, i); k++)
+			for (uint32_t ring = 0; ring < RING_QUEUES && !is_late(cw, k); ring++)
 				cw->cns[i].asleep[cw->cns[k].member.cn][ring] =
 				    cw->cns[k].flushed[ring] + 1;
 }
@@ -406,6 +433,7 @@ static int world_setup(void *context, uint8_t *memory, struct worker *w)
 	if (!status)
 		status = pool_open(w, &cw->pool, error, sizeof(error));
 	choose_keys(cw);
+	sim_locks_init(&cw->locks, sim_of(w));
 	cw->pool.impatient = cw->spec->impatient;
 	cw->pool.rules_off = rules_off;
 	if (!status)
@@ -416,10 +444,15 @@ static int world_setup(void *context, uint8_t *memory, struct worker *w)
 	for (unsigned i = 0; i < WORLD_BEFORE_MAX && cw->spec->before[i].text && !status; i++)
 		status = world_visit(cw, w, cw->spec->before[i].cn, cw->spec->before[i].text);
 	for (uint32_t i = 0; i < cw->cn_count && !status; i++)
-		status = world_visit(cw, w, i, "Y");
-	/* What each learns at its first eviction. */
-	for (uint32_t i = 0; i < cw->cn_count; i++)
+		if (!is_late(cw, i))
+			status = world_visit(cw, w, i, "Y");
+	for (uint32_t i = 0; i < cw->cn_count; i++) {
+		/* What each learns at its first eviction. */
 		atomic_store(&cw->cns[i].cns_live, cw->cn_count);
+		/* Who has just looked for the dead does so no more in a run. */
+		if (!(cw->spec->vigilant >> i & 1))
+			atomic_store(&cw->cns[i].recovered_ns, clock_now_ns(w->clock));
+	}
 	if (!cw->spec->flush_waits)
 		take_for_asleep(cw);
 	cw->pool.rules_off = rules_off;
@@ -435,6 +468,10 @@ static int world_setup(void *context, uint8_t *memory, struct worker *w)
 		       sizeof(cw->workers[i].cache.candidates));
 		status = save(cw, &cw->workers[i], sizeof(cw->workers[i]));
 	}
+	if (!status)
+		status = save(cw, &cw->locks, sizeof(cw->locks));
+	if (!status)
+		status = save(cw, cw->left, sizeof(cw->left));
 	return status;
 }
 
@@ -442,6 +479,7 @@ static void world_reset(void *context, struct sim *s)
 {
 	struct cache_world *cw = context;
 
+	world_forget_joined(cw);
 	for (uint32_t i = 0; i < cw->saved_count; i++)
 		memcpy(cw->saved[i].live, cw->saved[i].image, cw->saved[i].bytes);
 	for (uint32_t i = 0; i < cw->worker_count; i++)
@@ -491,6 +529,23 @@ static void add_counters(struct cache_world *cw)
 	}
 }
 
+/* Every CN that lives Gets every key, with whatever its map says by now. */
+static void last_gets(struct cache_world *cw, struct sim *s)
+{
+	for (uint32_t i = 0; i < cw->cn_count && !cw->status; i++) {
+		struct cache *c = &cw->visitors[i];
+
+		c->worker = sim_observer(s);
+		for (const char *key = cw->spec->keys; *key && world_cn_lives(cw, s, i); key++)
+			recorded_get(cw, c, world_key_index(*key));
+	}
+}
+
+bool world_cn_lives(const struct cache_world *cw, const struct sim *s, uint32_t cn)
+{
+	return !sim_cn_is_killed(s, cn) && is_attached(cw, cn);
+}
+
 static int world_check(void *context, struct sim *s, char *why, size_t why_bytes)
 {
 	struct cache_world *cw = context;
@@ -504,18 +559,27 @@ static int world_check(void *context, struct sim *s, char *why, size_t why_bytes
 		status = world_examine(cw, s, why, why_bytes);
 	if (!cw->status && !status && cw->spec->expect && !killed)
 		status = cw->spec->expect(cw, s, why, why_bytes);
+	if (!cw->status && !status && cw->spec->recovers)
+		status = world_last_recovery(cw, s, why, why_bytes);
 	if (status)
 		return status;
-	for (uint32_t i = 0; i < cw->cn_count && !cw->status; i++) {
-		struct cache *c = &cw->visitors[i];
-
-		c->worker = sim_observer(s);
-		for (const char *key = cw->spec->keys; *key && !sim_cn_is_killed(s, i); key++)
-			recorded_get(cw, c, world_key_index(*key));
+	last_gets(cw, s);
+	if (!cw->status && cw->spec->recovers) {
+		status = world_examine_recovered(cw, s, why, why_bytes);
+		if (!status)
+			status = world_nothing_to_mend(cw, s, why, why_bytes);
 	}
-	if (cw->status)
-		snprintf(why, why_bytes, "%s", cw->why);
+	if (!cw->status)
+		return status;
+	snprintf(why, why_bytes, "%s", cw->why);
 	return cw->status;
+}
+
+static void world_killed(void *context, uint32_t cn)
+{
+	struct cache_world *cw = context;
+
+	sim_locks_drop(&cw->locks, cn);
 }
 
 static void world_name_region(void *context, uint64_t raddr, char *text, size_t text_bytes)
@@ -592,6 +656,8 @@ int cache_world_build(const struct world_spec *spec, uint64_t rules_off, struct 
 	cw->ops = (struct sim_world_ops){
 	    .name = spec->name,
 	    .worker_count = cw->worker_count,
+	    .unwinds = spec->recovers,
+	    .killed = world_killed,
 	    .cn_state_shared = cw->worker_count > cw->cn_count,
 	    .memory_bytes = cw->pool.plan.pool_bytes,
 	    .history_ops_max = 400,
@@ -614,6 +680,9 @@ int cache_world_build(const struct world_spec *spec, uint64_t rules_off, struct 
 
 void cache_world_destroy(struct cache_world *cw, struct sim *s)
 {
+	if (s)
+		sim_unwind(s);
+	world_forget_joined(cw);
 	/* Where the pointers are may have been changed by runs; the images know. */
 	for (uint32_t i = 0; i < cw->saved_count; i++) {
 		memcpy(cw->saved[i].live, cw->saved[i].image, cw->saved[i].bytes);

@@ -14,6 +14,9 @@
  *   Sa  Set a to a new value    Ga  Get a    Da  Delete a
  *   Y   poll                    Rn  n random operations on the world's keys
  *   Nn  n Sets of the keys n to z in turn, whose homes are elsewhere
+ *   J   join the pool, and recover who is dead first   L   leave it
+ *   Wn  wait until CN n is killed, or until nobody else can go on
+ *   V   recover the dead    X   the same, and repair what is nobody's
  *
  * For test programs.  A struct cache_world belongs to its simulation's thread; it is made by
  * cache_world_build() and lives until cache_world_destroy().
@@ -22,6 +25,8 @@
 #define FORGE_TEST_SIM_CACHE_WORLD_H
 
 #include "cache/cache.h"
+#include "pool/recover.h"
+#include "sim/locks.h"
 #include "sim/sched.h"
 
 #define WORLD_WORKERS_MAX 6
@@ -42,6 +47,15 @@ enum world_search {
 	WORLD_EXPLORE,	    /* all schedules, all kills */
 	WORLD_EXPLORE_LONG, /* the same in the long suite only */
 	WORLD_RANDOM,	    /* too large for that: random schedules */
+	WORLD_RECOVERY,	    /* cache_recover.c's */
+};
+
+/* What of a recovery world is tried in random schedules, because all of them are too many. */
+enum world_sampling {
+	SAMPLED_NOTHING,
+	SAMPLED_PAIRS,	/* two deaths */
+	SAMPLED_DEATHS, /* one, too */
+	SAMPLED_ALL,	/* nobody's, too */
 };
 
 struct world_spec {
@@ -68,6 +82,19 @@ struct world_spec {
 	bool impatient;	     /* late producers are skipped at once */
 	bool flush_waits;    /* an evictor waits for CNs that have not flushed */
 	bool space_promised; /* FORGE_E_NO_SPACE is a failure, even after a kill */
+	/*
+	 * Who is dead can be proven (locks.h), and when a run is over all who are are recovered;
+	 * then the pool must be as if nobody had died.
+	 */
+	bool recovers;
+	uint8_t late;	  /* bit per CN: attached from its word J on, or never */
+	uint8_t vigilant; /* ... whose own flows look for the dead */
+	uint8_t sampling; /* enum world_sampling */
+	/*
+	 * Who repairs is no compute node, so its own death is nobody's to find: what is left half
+	 * done is for the next repair.
+	 */
+	bool last_repairs;
 };
 
 /* What a rule that was switched off makes of the world. */
@@ -103,6 +130,9 @@ struct cache_world {
 	/* Local state as the set-up left it, copied back before each run. */
 	struct world_saved saved[WORLD_SAVED_MAX];
 	uint32_t saved_count;
+	struct sim_locks locks;
+	bool joined[WORLD_CNS_MAX]; /* in this run: what it allocated has to be freed */
+	bool left[WORLD_CNS_MAX];
 	uint64_t prefilled[WORLD_KEYS]; /* value of a key after the set-up; 0 none */
 	uint32_t next_value;
 	char key_text[WORLD_KEYS][8];
@@ -112,7 +142,8 @@ struct cache_world {
 	char why[256];
 	/* Sums over all runs. */
 	struct cache_counters total;
-	uint64_t no_space, undecided;
+	struct recover_report recovered;
+	uint64_t no_space, undecided, nodes_recovered;
 };
 
 /* The slot and word of the lowest live word of a key, by the memory alone; false: none. */
@@ -125,11 +156,31 @@ struct cache_key world_key(const struct cache_world *, uint32_t key_index);
 /* Run a script in a CN's name on a worker without a fiber (set-up, end); no history. */
 int world_visit(struct cache_world *, struct worker *, uint32_t cn, const char *script);
 
+/* Is the CN attached, as its own worker sees it, and not killed? */
+bool world_cn_lives(const struct cache_world *, const struct sim *, uint32_t cn);
+
+/* What went wrong while workers ran; the first is kept. */
+void world_note(struct cache_world *, int status, const char *text, uint32_t key);
+
+/* Attach a CN: local state, membership and lane, and the views of its workers. */
+int world_open_cn(struct cache_world *, struct worker *, uint32_t cn);
+
+/* world_recover.c: the words J, L, W, V and X, and the end of a run of a world that recovers. */
+void world_recovery_word(struct cache_world *, struct world_worker *, struct worker *, char verb,
+			 uint32_t cn);
+int world_last_recovery(struct cache_world *, struct sim *, char *why, size_t why_bytes);
+int world_nothing_to_mend(struct cache_world *, struct sim *, char *why, size_t why_bytes);
+/* Give back what CNs that joined in the last run have allocated. */
+void world_forget_joined(struct cache_world *);
+
 /*
  * Examine the pool at rest: the pool checker finds nothing, no counter of a hotness row is larger
  * than rows_max, and, if no CN was killed, what chunks the CNs have in hand is what the table says.
  * 0 or FORGE_E_CORRUPT with the reason in why.
  */
 int world_examine(const struct cache_world *, struct sim *, char *why, size_t why_bytes);
+
+/* The same after a recovery, when everything must be as if nobody had died. */
+int world_examine_recovered(const struct cache_world *, struct sim *, char *why, size_t why_bytes);
 
 #endif

@@ -50,12 +50,12 @@ static void heat(struct cache_world *cw, const uint8_t *memory, const char *lett
 	}
 }
 
-static void heat_a(struct cache_world *cw, uint8_t *memory)
+void world_heat_a(struct cache_world *cw, uint8_t *memory)
 {
 	heat(cw, memory, "a");
 }
 
-static void heat_ab(struct cache_world *cw, uint8_t *memory)
+void world_heat_ab(struct cache_world *cw, uint8_t *memory)
 {
 	heat(cw, memory, "ab");
 }
@@ -100,7 +100,7 @@ static void heat_a_elsewhere(struct cache_world *cw, uint8_t *memory)
 }
 
 /* Both CNs have hit a, the first of its group, very often. */
-static void heat_a_everywhere(struct cache_world *cw, uint8_t *memory)
+void world_heat_a_everywhere(struct cache_world *cw, uint8_t *memory)
 {
 	const struct plan *p = &cw->pool.plan;
 	uint64_t slot, word;
@@ -289,25 +289,25 @@ static const struct world_spec worlds[] = {
      EVICT,
      .keys = "ab",
      .before = {FULL},
-     .prepare = heat_a,
+     .prepare = world_heat_a,
      .workers = {{0, "Ss Ga"}, {1, "Ga Ga"}}},
     {.name = "regroup-set",
      EVICT,
      .keys = "ab",
      .before = {FULL},
-     .prepare = heat_a,
+     .prepare = world_heat_a,
      .workers = {{0, "Ss Ga"}, {1, "Sa Ga"}}},
     {.name = "regroup-delete",
      EVICT,
      .keys = "ab",
      .before = {FULL},
-     .prepare = heat_a,
+     .prepare = world_heat_a,
      .workers = {{0, "Ss Ga"}, {1, "Da Sa"}}},
     {.name = "requeue-set",
      EVICT,
      .keys = "ab",
      .before = {FULL},
-     .prepare = heat_ab,
+     .prepare = world_heat_ab,
      .workers = {{0, "Ss Ga"}, {1, "Sa Gb"}}},
     {.name = "reuse-get",
      EVICT,
@@ -372,7 +372,7 @@ static const struct world_spec worlds[] = {
      EVICT,
      .keys = "a",
      .before = {FULL},
-     .prepare = heat_a_everywhere,
+     .prepare = world_heat_a_everywhere,
      .expect = expect_no_carry,
      .workers = {{0, "Y"}, {1, "Y"}}},
     {.name = "flush-evict",
@@ -381,7 +381,7 @@ static const struct world_spec worlds[] = {
      .cn_max = 3,
      .keys = "a",
      .before = {FULL},
-     .prepare = heat_a_everywhere,
+     .prepare = world_heat_a_everywhere,
      .workers = {{0, "Ss"}, {1, "Y"}, {2, "Y"}}},
     {.name = "flush-wait",
      EVICT,
@@ -550,13 +550,13 @@ static const struct world_spec worlds[] = {
 
 const struct world_spec *cache_world_at(unsigned n)
 {
-	return n < ARRAY_COUNT(worlds) ? &worlds[n] : NULL;
+	return n < ARRAY_COUNT(worlds) ? &worlds[n] : recovery_world_at(n - ARRAY_COUNT(worlds));
 }
 
 const struct world_spec *cache_world_find(const char *name)
 {
-	for (unsigned i = 0; i < ARRAY_COUNT(worlds); i++)
-		if (strcmp(worlds[i].name, name) == 0)
-			return &worlds[i];
+	for (unsigned i = 0; cache_world_at(i); i++)
+		if (strcmp(cache_world_at(i)->name, name) == 0)
+			return cache_world_at(i);
 	return NULL;
 }

@@ -9,7 +9,13 @@
 /* NULL if there is none of that name. */
 const struct world_spec *cache_world_find(const char *name);
 
-/* The n-th world, or NULL. */
+/* The n-th world, or NULL; those of recovery_worlds.c come last. */
 const struct world_spec *cache_world_at(unsigned n);
+const struct world_spec *recovery_world_at(unsigned n);
+
+/* Preparations: the evictor (CN 0) has hit a, or a and b; both CNs have hit a very often. */
+void world_heat_a(struct cache_world *, uint8_t *memory);
+void world_heat_ab(struct cache_world *, uint8_t *memory);
+void world_heat_a_everywhere(struct cache_world *, uint8_t *memory);
 
 #endif

@@ -12,8 +12,8 @@ struct exam {
 	const struct cache_world *cw;
 	const struct plan *p;
 	const uint8_t *memory;
+	const struct sim *s;
 	bool killed; /* some CN: what it left behind is no fault */
-	uint64_t dead_cns;
 	uint32_t findings;
 	char *why;
 	size_t why_bytes;
@@ -40,7 +40,7 @@ static bool in_hand(const struct exam *e, uint32_t chunk, uint64_t word)
 	for (uint32_t i = 0; i < e->cw->cn_count; i++) {
 		const struct lane *lane = &e->cw->lanes[i];
 
-		if (chunk_owner(word) != e->cw->cns[i].member.cn)
+		if (!world_cn_lives(e->cw, e->s, i) || chunk_owner(word) != e->cw->cns[i].member.cn)
 			continue;
 		for (uint32_t k = 0; k < lane->reserve_count; k++)
 			if (chunk_state(word) == CHUNK_RESERVED &&
@@ -73,6 +73,8 @@ static int check_hands(const struct exam *e)
 		owned++;
 	}
 	for (uint32_t i = 0; i < e->cw->cn_count; i++) {
+		if (!world_cn_lives(e->cw, e->s, i))
+			continue;
 		held += e->cw->lanes[i].reserve_count;
 		for (uint32_t k = 0; k < LANE_GROUPS_MAX; k++)
 			held += e->cw->lanes[i].groups[k].state != OPEN_UNUSED;
@@ -151,7 +153,7 @@ static int check_words(const struct exam *e)
 		stats_add(&sum, &line);
 	}
 	for (uint32_t i = 0; i < e->cw->worker_count; i++)
-		killed += (e->dead_cns >> e->cw->cns[e->cw->spec->workers[i].cn].member.cn) & 1;
+		killed += sim_cn_is_killed(e->s, e->cw->spec->workers[i].cn);
 	uint64_t present = stats_present(&sum);
 	uint64_t off = present > words ? present - words : words - present;
 
@@ -162,25 +164,58 @@ static int check_words(const struct exam *e)
 	return 0;
 }
 
+static struct exam exam_of(const struct cache_world *cw, struct sim *s, char *why, size_t why_bytes)
+{
+	return (struct exam){.cw = cw,
+			     .p = &cw->pool.plan,
+			     .memory = sim_memory(s),
+			     .s = s,
+			     .why = why,
+			     .why_bytes = why_bytes};
+}
+
+/* By the locks, if there are any: an id may have been joined again since its owner was killed. */
+static uint64_t dead_cns(const struct exam *e)
+{
+	uint64_t dead = 0;
+
+	for (uint32_t id = 0; id < e->p->cn_max && e->cw->spec->recovers; id++)
+		if (registry_state(word_at(e, plan_registry_address(e->p, id))) != REGISTRY_FREE &&
+		    !sim_locks_is_held(&e->cw->locks, id))
+			dead |= UINT64_C(1) << id;
+	for (uint32_t i = 0; i < e->cw->cn_count && !e->cw->spec->recovers; i++)
+		if (sim_cn_is_killed(e->s, i))
+			dead |= UINT64_C(1) << e->cw->cns[i].member.cn;
+	return dead;
+}
+
 int world_examine(const struct cache_world *cw, struct sim *s, char *why, size_t why_bytes)
 {
-	struct exam e = {.cw = cw,
-			 .p = &cw->pool.plan,
-			 .memory = sim_memory(s),
-			 .why = why,
-			 .why_bytes = why_bytes};
-	uint64_t dead_cns = 0;
+	struct exam e = exam_of(cw, s, why, why_bytes);
 
 	for (uint32_t i = 0; i < cw->cn_count; i++)
-		if (sim_cn_is_killed(s, i))
-			dead_cns |= UINT64_C(1) << cw->cns[i].member.cn;
-	e.killed = dead_cns != 0;
-	e.dead_cns = dead_cns;
+		e.killed = e.killed || sim_cn_is_killed(s, i);
 	int status = check_rows(&e);
 
 	if (!status && !e.killed)
 		status = check_hands(&e);
 	if (!status)
 		status = check_words(&e);
-	return status ? status : check_all(&e, s, dead_cns);
+	return status ? status : check_all(&e, s, dead_cns(&e));
+}
+
+int world_examine_recovered(const struct cache_world *cw, struct sim *s, char *why,
+			    size_t why_bytes)
+{
+	struct exam e = exam_of(cw, s, why, why_bytes);
+	int status = check_rows(&e);
+
+	if (!status && dead_cns(&e))
+		status = FAULT(&e, "compute nodes are dead and not recovered: ids %llx",
+			       (unsigned long long)dead_cns(&e));
+	if (!status)
+		status = check_hands(&e);
+	if (!status)
+		status = check_words(&e);
+	return status ? status : check_all(&e, s, 0);
 }
