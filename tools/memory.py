@@ -31,7 +31,7 @@ EXPLAINED = {
     "twims": "8 bytes an object",
     "pad": "one READ",
     "map": "10 bytes a chunk: its word, and how many members",
-    "lives": "128 bytes a chunk: where its last 32 lives were queued, to tell ghosts",
+    "lives": "64 bytes a chunk: when its last 32 lives were queued, to tell ghosts",
     "dead": "2 bits an object: dead, and published",
     "mirrors": "4 bytes a ring node: which chunk is queued there",
 }

@@ -12,6 +12,8 @@ static int cn_memory_create(struct cn *cn)
 	const struct plan *p = &cn->pool->plan;
 
 	cn->dead_words = plan_dead_words(p);
+	while (p->chunk_count >> cn->life_shift >= 2u << CN_LIFE_TICKS_LOG2)
+		cn->life_shift++;
 	cn->map = calloc(p->chunk_count, sizeof(*cn->map));
 	cn->lives = calloc((size_t)p->chunk_count * CN_LIVES, sizeof(*cn->lives));
 	/* A row of 64 counters is one cache line. */
@@ -202,9 +204,17 @@ static void set_counts(struct cn *cn, uint32_t chunk, const uint8_t *carried,
 				      memory_order_relaxed);
 }
 
-static _Atomic uint32_t *life_of(const struct cn *cn, uint32_t chunk, uint32_t generation)
+static _Atomic uint16_t *life_of(const struct cn *cn, uint32_t chunk, uint32_t generation)
 {
 	return &cn->lives[(uint64_t)chunk * CN_LIVES + generation % CN_LIVES];
+}
+
+/* Never 0, which says that there was no such life: tick 0 counts as 1. */
+static uint16_t life_tick(const struct cn *cn, uint64_t position)
+{
+	uint16_t tick = (uint16_t)(position >> cn->life_shift);
+
+	return tick ? tick : 1;
 }
 
 void cn_note(struct cn *cn, uint32_t chunk, uint64_t word, const uint8_t *carried,
@@ -229,9 +239,8 @@ void cn_note(struct cn *cn, uint32_t chunk, uint64_t word, const uint8_t *carrie
 	if (chunk_state(word) != CHUNK_QUEUED)
 		return;
 	atomic_store_explicit(&cn->members[chunk], (uint16_t)object_count, memory_order_relaxed);
-	/* Position 0 of a 32-bit trip is lost as a ghost; nobody will miss it. */
 	atomic_store_explicit(life_of(cn, chunk, generation),
-			      ring == RING_SMALL ? (uint32_t)position + 1 : 0,
+			      ring == RING_SMALL ? life_tick(cn, position) : 0,
 			      memory_order_relaxed);
 	if (carried)
 		set_counts(cn, chunk, carried, object_count);
@@ -348,11 +357,14 @@ int cn_word_is_ghost(const struct cn *cn, uint64_t word)
 
 	if (!seen || behind == 0 || behind >= CN_LIVES)
 		return 0;
-	uint32_t position = atomic_load_explicit(
-	    life_of(cn, chunk, chunk_generation(seen) - behind), memory_order_relaxed);
-	uint32_t head = (uint32_t)atomic_load_explicit(&cn->head[RING_SMALL], memory_order_relaxed);
+	uint16_t tick = atomic_load_explicit(life_of(cn, chunk, chunk_generation(seen) - behind),
+					     memory_order_relaxed);
+	uint64_t head = atomic_load_explicit(&cn->head[RING_SMALL], memory_order_relaxed);
+	uint64_t limit = (uint64_t)p->chunk_count * CN_GHOST_AGE_PERCENT / 100;
 
-	return position != 0 &&
-	       (int32_t)(head - (position - 1)) <=
-		   (int32_t)((uint64_t)p->chunk_count * CN_GHOST_AGE_PERCENT / 100);
+	uint16_t age = (uint16_t)(life_tick(cn, head) - tick);
+
+	/* Below zero: of a group claimed from the middle, or before head was last polled. */
+	return tick != 0 &&
+	       (age <= limit >> cn->life_shift || age >= UINT16_MAX - CN_LIFE_TICKS_AHEAD);
 }

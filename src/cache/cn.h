@@ -42,6 +42,14 @@ struct cn_options {
 /* Past lives of a chunk that may hold ghosts: 32 serve as well as all, 16 cost up to a point. */
 #define CN_LIVES 32u
 /*
+ * When a life was queued is kept as 16 bits, in ticks of 1 / 1,024 of the pool or less (a position
+ * of the ring, in small pools).  Rings are at most 1.5 pools long, so that many ticks may lie ahead
+ * of head.  One of 30 pools ago and more may be taken for young, with a chance of 1 in 10: then
+ * a key that comes back goes to main for no good reason.
+ */
+#define CN_LIFE_TICKS_LOG2  10u
+#define CN_LIFE_TICKS_AHEAD (2u << (CN_LIFE_TICKS_LOG2 + 1))
+/*
  * A ghost older than 1.3 times the pool, in groups that passed the small ring, is forgotten;
  * without a limit the index remembers too much (half a point).
  */
@@ -79,8 +87,9 @@ struct cn {
 	uint8_t flush_cap; /* most a flush adds to one counter: 85 / cn_max */
 
 	_Atomic uint64_t *map; /* [chunk_count] last chunk word seen; 0 unknown */
-	_Atomic uint32_t
-	    *lives; /* [chunk_count][CN_LIVES] small-ring position + 1 of life g % CN_LIVES */
+	/* [chunk_count][CN_LIVES] tick at which life g % CN_LIVES entered the small ring; 0: no */
+	_Atomic uint16_t *lives;
+	uint32_t life_shift;	   /* from position to tick */
 	_Atomic uint8_t *ofm;	   /* [chunk_count][ofm_row_bytes] */
 	_Atomic uint64_t *dead;	   /* [chunk_count][dead_words] SNs known to be dead */
 	_Atomic uint64_t *news;	   /* [chunk_count][dead_words] those this CN has not published */

@@ -48,7 +48,7 @@ static const struct opt options[] = {
     OPT_BYTES(struct config, object_bytes_median, "object-bytes-median", 0, "0", "SIZE", 0,
 	      UINT32_MAX,
 	      "Half of the objects are smaller; it decides how many a group may have if they "
-	      "happen to be small.  0: 5/8 of the mean."),
+	      "happen to be small.  0: the mean."),
     OPT_U64(struct config, group_objects, "group-objects", 0, "64", "objects", 2,
 	    LAYOUT_GROUP_OBJECTS_MAX,
 	    "How many objects of mean size make a group, and fill a chunk."),
@@ -170,16 +170,15 @@ static int make_wish(const struct config *config, const struct opts_parsed *pars
 				 given		? given
 				 : config->plan ? "plan"
 						: "force");
-	/* Sizes nobody knows more about: 128 objects to 64 expected ones, which suits Meta's mixes.
-	 */
-	uint64_t median = config->object_bytes_median ? config->object_bytes_median
-						      : config->object_bytes * 5 / 8;
+	/* Sizes nobody said more about: a group may have 192 objects where 64 are expected. */
+	uint64_t median =
+	    config->object_bytes_median ? config->object_bytes_median : config->object_bytes;
 
 	*out = (struct node_wish){
 	    .where = config->pool,
 	    .plan = {.pool_bytes = config->size,
 		     .object_bytes = (uint32_t)config->object_bytes,
-		     .object_bytes_median = (uint32_t)max_u64(median, 1),
+		     .object_bytes_median = (uint32_t)median,
 		     .group_objects = (uint32_t)config->group_objects,
 		     .group_objects_max = (uint32_t)config->group_objects_max,
 		     .slot_words = policy->slot_words,

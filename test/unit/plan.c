@@ -200,12 +200,12 @@ static uint32_t limit_of(uint32_t mean, uint32_t median, uint32_t expected, uint
 static void test_spread(void **state)
 {
 	assert_int_equal(limit_of(272, 0, 64, 0), 64);
-	/* 320 to 320 stored, a quarter to spare: 80, and then whole words of the dead map. */
-	assert_int_equal(limit_of(272, 272, 64, 0), 128);
-	assert_int_equal(limit_of(272, 1000, 64, 0), 128);
-	assert_int_equal(limit_of(272, 170, 64, 0), 128); /* 320 / 224: 114 */
-	assert_int_equal(limit_of(355, 179, 64, 0), 192); /* 416 / 240: 138 */
-	assert_int_equal(limit_of(1443, 83, 64, 0), 512); /* 1504 / 144: 835 */
+	/* 320 to 320 stored, 2.5 times 64: 160, and then whole words of the dead map. */
+	assert_int_equal(limit_of(272, 272, 64, 0), 192);
+	assert_int_equal(limit_of(272, 1000, 64, 0), 192);
+	assert_int_equal(limit_of(272, 170, 64, 0), 256); /* 320 / 224: 228 */
+	assert_int_equal(limit_of(355, 179, 64, 0), 320); /* 416 / 240: 277 */
+	assert_int_equal(limit_of(1443, 83, 64, 0), 512); /* 1504 / 144: 1671 */
 	assert_int_equal(limit_of(272, 1, 8, 0), 36);	  /* as many as a chunk of 8 x 328 holds */
 	assert_int_equal(limit_of(272, 0, 64, 100), 100);
 	assert_int_equal(limit_of(272, 170, 64, 100), 100);
