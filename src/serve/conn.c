@@ -170,6 +170,14 @@ static bool send_unsent(struct conn *c)
 
 /* ---- requests ----------------------------------------------------------------------------- */
 
+/* Until then a value is a proof at most: a stranger cannot make us hold more. */
+static void authorise(struct conn *c)
+{
+	c->is_authorised = c->worker->executor.is_authorised;
+	if (c->is_authorised)
+		c->parser.value_bytes_max = c->worker->executor.value_bytes_max;
+}
+
 /*
  * Carry out what is complete in data, until it ends, or the client does not read its replies, or
  * says goodbye; keep the rest.  false: broken.
@@ -180,11 +188,14 @@ static bool run_requests(struct conn *c, const char *data, size_t bytes)
 	struct parse_step step = {.need = 1};
 	struct request r;
 
+	w->executor.is_authorised = c->is_authorised;
 	while (!c->unsent && !c->is_ending) {
 		enum parse_result result = parse_next(&c->parser, data, bytes, &r, &step);
 
 		if (result == PARSE_REQUEST && execute(&w->executor, &r) == EXECUTE_CLOSE)
 			c->is_ending = true;
+		if (unlikely(c->is_authorised != w->executor.is_authorised))
+			authorise(c);
 		data += step.used;
 		bytes -= step.used;
 		if (w->out.used >= CONN_SEND_BYTES && !flush_out(c))

@@ -33,7 +33,7 @@ struct conn {
 	bool event_added;
 	bool is_paused; /* replies wait to be sent; nothing is read */
 	bool is_ending; /* close once the replies are sent */
-	bool authorised;
+	bool is_authorised;
 	uint64_t active_ms;
 	struct parser parser;
 	char *held; /* input that is no whole request, or must wait */

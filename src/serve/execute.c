@@ -285,9 +285,38 @@ static void execute_stats(struct executor *e, const struct request *r)
 		reply(e, r, e->stats(e->context, e, r) ? "END" : "ERROR");
 }
 
+/* In the text protocol the proof is the value of a set, whatever its key. */
+static enum execute_result execute_stranger(struct executor *e, const struct request *r)
+{
+	bool is_proof = r->kind == REQUEST_STORE && r->store == STORE_SET;
+
+	if (r->kind == REQUEST_QUIT || r->kind == REQUEST_CLOSE)
+		return EXECUTE_CLOSE;
+	if (r->kind == REQUEST_BINARY)
+		return execute_binary_stranger(e, r);
+	if (is_proof) {
+		counts_up(&e->counts->auth_cmds);
+		e->is_authorised = auth_check_text(e->auth, r->value, r->value_bytes);
+	}
+	if (e->is_authorised) {
+		out_bytes(e->out, "STORED\r\n", 8);
+		return EXECUTE_ON;
+	}
+	counts_add(&e->counts->auth_errors, is_proof);
+	/* Once for a line of keys. */
+	if ((r->kind != REQUEST_GET && r->kind != REQUEST_GAT) || r->first) {
+		if (r->kind != REQUEST_KEYS_END)
+			out_string(e->out, is_proof ? "CLIENT_ERROR authentication failure\r\n"
+						    : "CLIENT_ERROR unauthenticated\r\n");
+	}
+	return EXECUTE_ON;
+}
+
 enum execute_result execute(struct executor *e, const struct request *r)
 {
 	counts_up(&e->counts->requests);
+	if (unlikely(e->auth && !e->is_authorised))
+		return execute_stranger(e, r);
 	switch (r->kind) {
 	case REQUEST_GET:
 	case REQUEST_GAT:

@@ -8,6 +8,7 @@
 #define FORGE_SERVE_EXECUTE_H
 
 #include "client/client.h"
+#include "serve/auth.h"
 #include "serve/out.h"
 #include "serve/request.h"
 #include "serve/counts.h"
@@ -21,7 +22,9 @@ struct executor {
 	struct serve_counts *counts;
 	uint32_t value_bytes_max;
 	bool flush_permitted;
-	size_t keys_start; /* where the replies to the line of keys under way begin in out */
+	const struct auth *auth; /* NULL: everybody may do everything */
+	bool is_authorised;	 /* the connection whose requests come next */
+	size_t keys_start;	 /* where the replies to the line of keys under way begin in out */
 	/* What needs the whole server; context is passed to each. */
 	void *context;
 	/* Flush everything in so many seconds, unless another flush comes first. */
@@ -95,6 +98,9 @@ MAY_WAIT void execute_forget(struct executor *, struct cache_key);
 void execute_count_store(struct executor *, int status, bool is_cas);
 /* Count and give the line that a client gets for an error. */
 const char *execute_error_line(struct executor *, int status);
+
+/* A binary request of who has not proved who he is; and the SASL commands of who has. */
+enum execute_result execute_binary_stranger(struct executor *, const struct request *);
 
 MAY_WAIT void execute_meta(struct executor *, const struct request *);
 void execute_binary_stat(struct executor *, const struct request *, const char *name,

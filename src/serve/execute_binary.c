@@ -326,6 +326,61 @@ static void execute_version(struct executor *e, const struct request *r)
 	write_response(e, r, &p);
 }
 
+static void execute_sasl_list(struct executor *e, const struct request *r)
+{
+	struct response p = {.value = "PLAIN", .value_bytes = 5};
+
+	write_response(e, r, &p);
+}
+
+static void execute_sasl_auth(struct executor *e, const struct request *r)
+{
+	struct response p = {.value = "Authenticated", .value_bytes = 13};
+	bool plain = r->key_bytes == 5 && memcmp(r->key, "PLAIN", 5) == 0;
+
+	counts_up(&e->counts->auth_cmds);
+	e->is_authorised = plain && auth_check_plain(e->auth, r->value, r->value_bytes);
+	if (e->is_authorised) {
+		write_response(e, r, &p);
+		return;
+	}
+	counts_up(&e->counts->auth_errors);
+	write_status(e, r, BINARY_AUTH_ERROR);
+}
+
+/* PLAIN has one step, so there is nothing to go on with. */
+static bool execute_sasl(struct executor *e, const struct request *r)
+{
+	if (!e->auth)
+		return false;
+	switch (r->binary.opcode) {
+	case BINARY_SASL_LIST:
+		execute_sasl_list(e, r);
+		return true;
+	case BINARY_SASL_AUTH:
+		execute_sasl_auth(e, r);
+		return true;
+	case BINARY_SASL_STEP:
+		write_status(e, r, BINARY_AUTH_ERROR);
+		return true;
+	default:
+		return false;
+	}
+}
+
+enum execute_result execute_binary_stranger(struct executor *e, const struct request *r)
+{
+	uint8_t opcode = r->binary.opcode;
+
+	if (r->binary.fault)
+		write_status(e, r, r->binary.fault);
+	else if (opcode == BINARY_VERSION)
+		execute_version(e, r);
+	else if (!execute_sasl(e, r))
+		write_status(e, r, BINARY_AUTH_ERROR);
+	return opcode == BINARY_QUIT || opcode == BINARY_QUITQ ? EXECUTE_CLOSE : EXECUTE_ON;
+}
+
 static MAY_WAIT void execute_fault(struct executor *e, const struct request *r)
 {
 	if (r->binary.fault == BINARY_TOO_LARGE) {
@@ -395,7 +450,8 @@ enum execute_result execute_binary(struct executor *e, const struct request *r)
 		write_success(e, r, 0);
 		return EXECUTE_CLOSE;
 	default:
-		write_status(e, r, BINARY_UNKNOWN_COMMAND);
+		if (!execute_sasl(e, r))
+			write_status(e, r, BINARY_UNKNOWN_COMMAND);
 		break;
 	}
 	return EXECUTE_ON;

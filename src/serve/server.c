@@ -212,6 +212,9 @@ int server_open(const struct server_options *options, struct server **out, char 
 	}
 	s->options = *options;
 	parser_init(&s->parser, options->value_bytes_max, options->protocol);
+	if (options->auth)
+		s->parser.value_bytes_max =
+		    (uint32_t)min_u64(options->value_bytes_max, AUTH_PROOF_BYTES_MAX);
 	s->start_ms = clock_now_ns(clock_monotonic()) / 1000000;
 	pthread_mutex_init(&s->figures_lock, NULL);
 	status = session_open(s->options.client, &s->session, error_text, error_bytes);

@@ -12,6 +12,7 @@
 
 #include "client/client.h"
 #include "layout/stats.h"
+#include "serve/auth.h"
 #include "serve/request.h"
 
 /* What the pool holds, for statistics; 0 what is not known. */
@@ -36,6 +37,7 @@ struct server_options {
 	uint64_t limit_bytes;		/* the pool's, for statistics */
 	enum request_protocol protocol; /* what clients may speak; UNKNOWN: they choose */
 	bool flush_permitted;
+	const struct auth *auth; /* NULL: everybody may do everything; borrowed */
 	int backlog;
 	/* Addresses separated by commas, each with or without :port; NULL or port 0: no TCP. */
 	const char *listen;

@@ -177,6 +177,8 @@ static void put_settings(const struct stats_out *o)
 	put(o, "binding_protocol", "auto-negotiate");
 	put_u64(o, "item_size_max", s->value_bytes_max);
 	put(o, "maxconns_fast", "yes");
+	put(o, "auth_enabled_sasl", "%s", s->auth ? "yes" : "no");
+	put(o, "auth_enabled_ascii", "%s", s->auth ? "yes" : "no");
 	put(o, "flush_enabled", "%s", s->flush_permitted ? "yes" : "no");
 	put_u64(o, "idle_timeout", s->idle_timeout_us / 1000000);
 	put(o, "pool", "%s", s->pool_name);

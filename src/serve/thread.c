@@ -118,6 +118,7 @@ int server_thread_open(struct server_thread *t, struct server *s, char *error_te
 	t->conns.executor = (struct executor){
 	    .session = t->session,
 	    .flush_permitted = o->flush_permitted,
+	    .auth = o->auth,
 	    .context = t,
 	    .flush_later = flush_later,
 	    .stats = server_stats,

@@ -34,7 +34,8 @@
 #define SCAN_BYTES_MAX (UINT64_C(64) << 20)
 
 struct config {
-	const char *pool, *listen, *unix_path, *unix_mask, *pidfile, *user, *metrics, *policy;
+	const char *pool, *listen, *unix_path, *unix_mask, *pidfile, *user, *metrics, *policy,
+	    *auth;
 	uint64_t memory_mib, port, connections, threads, item_bytes, backlog, idle_us, udp_port;
 	uint64_t object_bytes;
 	unsigned protocol;
@@ -68,6 +69,10 @@ static const struct opt options[] = {
 		 "Close connections on which nothing came for so long; 0: never."),
     OPT_CHOICE(struct config, protocol, "protocol", 'B', "auto", "auto|ascii|binary",
 	       "What clients may speak."),
+    OPT_STRING(struct config, auth, "auth-file", 'Y', NULL, "FILE",
+	       "Let in only clients that name a user and password of FILE, which has a line "
+	       "user:password for each: by a set whose value is 'user password', or in binary by "
+	       "SASL PLAIN.  Both travel as they are."),
     OPT_FLAG(struct config, no_flush, "disable-flush-all", 'F', "Refuse flush_all."),
     OPT_STRING(struct config, metrics, "metrics", 0, NULL, "ADDRESS:PORT",
 	       "Answer http://ADDRESS:PORT/metrics, for Prometheus; port 9150 if none is given."),
@@ -107,6 +112,7 @@ struct serving {
 	char pool_name[128];
 	struct node *node; /* of its own pool, or NULL */
 	struct client *client;
+	struct auth *auth;
 	struct server *server;
 	int recover_status;
 };
@@ -253,6 +259,8 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 		return tool_fail(&command_serve,
 				 "--unix-mask=%s: not permission bits in octal, such as 0700",
 				 c->unix_mask);
+	if (c->auth && auth_open(c->auth, &s->auth, text, sizeof(text)))
+		return tool_fail(&command_serve, "--auth-file: %s", text);
 	struct server_options o = {
 	    .client = s->client,
 	    .pool_name = s->pool_name,
@@ -265,6 +273,7 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 	    .limit_bytes = p->pool_bytes,
 	    .protocol = (enum request_protocol)c->protocol,
 	    .flush_permitted = !c->no_flush,
+	    .auth = s->auth,
 	    .backlog = (int)c->backlog,
 	    .listen = tcp && (c->port || strchr(c->listen, ':')) ? c->listen : NULL,
 	    .port = (uint16_t)c->port,
@@ -414,6 +423,7 @@ static int run(int argc, char **argv)
 	status = serve(&s, &parsed, ready);
 	server_close(s.server);
 	client_close(s.client);
+	auth_close(s.auth);
 	if (node_close(s.node, false, text, sizeof(text)) && !status)
 		status = tool_fail(&command_serve, "%s", text);
 	return status;

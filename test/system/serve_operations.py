@@ -217,6 +217,52 @@ def items_are_counted_and_what_left(t):
 
 
 @case
+def who_is_not_known_does_nothing(t):
+    path = t.path("users")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("alice:open sesame\nbob:b\n")
+    os.chmod(path, 0o600)
+    s = Server(t, "-m", "16", "-Y", path)
+    no, value = b"CLIENT_ERROR unauthenticated\r\n", b"v" * 5000
+    with s.connect() as c:
+        c.send(b"get a b c\r\n")
+        assert c.until(b"\r\n") == no
+        for line in (b"delete a", b"mg a v", b"mn", b"flush_all noreply", b"version", b"stats",
+                     b"add x 0 0 5\r\nbob b", b"ms x 5\r\nbob b", b"set x 0 0 5000\r\n" + value):
+            c.send(line + b"\r\n")
+            assert c.until(b"\r\n") == no, line
+        for proof in (b"bob", b"bob x", b"alice b", b"bob b ", b"", b" ", b"alice open", b"bob  b"):
+            c.send(b"set x 0 0 %d\r\n%s\r\n" % (len(proof), proof))
+            assert c.until(b"\r\n") == b"CLIENT_ERROR authentication failure\r\n", proof
+        c.send(b"set x 0 0 17\r\nalice open sesame\r\nset big 0 0 5000\r\n" + value + b"\r\n")
+        assert c.until(b"\r\n") == c.until(b"\r\n") == b"STORED\r\n"
+        c.say(b"get big x\r\n", b"VALUE big 0 5000\r\n" + value + b"\r\nEND\r\n")
+        c.send(b"stats\r\n")
+        stats = c.until(b"END\r\n").decode()
+        assert re.search(r"auth_cmds 9\r\nSTAT auth_errors 8\r", stats), stats
+
+    def binary(c, opcode, key=b"", value=b""):
+        c.send(struct.pack(">BBHBBHIIQ", 0x80, opcode, len(key), 0, 0, 0, len(key) + len(value), 0, 0) +
+               key + value)
+        head = c.hear(24)
+        return struct.unpack(">H", head[6:8])[0], c.hear(struct.unpack(">I", head[8:12])[0])
+
+    with s.connect() as c:
+        assert binary(c, 0x00, b"big")[0] == 0x20
+        assert binary(c, 0x20) == (0, b"PLAIN")
+        assert binary(c, 0x21, b"PLAIN", b"\0bob\0c")[0] == 0x20
+        assert binary(c, 0x21, b"CRAM-MD5", b"\0bob\0b")[0] == 0x20
+        assert binary(c, 0x00, b"big")[0] == 0x20
+        assert binary(c, 0x21, b"PLAIN", b"\0bob\0b")[0] == 0
+        assert binary(c, 0x00, b"big") == (0, b"\0\0\0\0" + value)
+    refused = lambda text, err: (open(path, "w", encoding="ascii").write(text),
+                                 t.forge("serve", "-m", "16", "-Y", path).expect(2, err=err))
+    refused("", "nobody could log in")
+    refused("nonsense\n", "line 1")
+    t.forge("serve", "-m", "16", "-Y", t.path("none")).expect(2, err=t.path("none"))
+
+
+@case
 def metrics_for_prometheus(t):
     s = Server(t, "-m", "16", "-t", "2", "--metrics", "127.0.0.1:0")
     url = re.search(r"metrics (\S+)", s.ready).group(1)
