@@ -342,6 +342,49 @@ uint64_t session_expiry_at(const struct session *s, uint64_t unix_ms)
 	return unix_ms > wall_ms ? session_expiry_in(s, unix_ms - wall_ms) : 1;
 }
 
+/* More keys than this at once would push each other out again. */
+#define EXPECT_KEYS_MAX 32u
+/* Of an object: header, key and the beginning of the value. */
+#define EXPECT_OBJECT_BYTES 256u
+
+static void prefetch(const char *from, uint64_t bytes)
+{
+	for (uint64_t at = 0; at < bytes; at += 64)
+		__builtin_prefetch(from + at);
+}
+
+/* A glance at words that may change under us: all that comes of it is a prefetch. */
+static void expect_objects(const struct plan *p, const char *base, const struct index_home *home)
+{
+	const _Atomic uint64_t *words =
+	    (const _Atomic uint64_t *)(base + plan_bucket_address(p, home->bucket));
+
+	for (unsigned slot = 0; slot < LAYOUT_NEIGHBOURHOOD; slot++) {
+		uint64_t word =
+		    atomic_load_explicit(&words[slot * p->slot_words], memory_order_relaxed);
+		uint64_t address = index_object_address(word), bytes = index_object_bytes(word);
+
+		if (index_fingerprint(word) == home->fingerprint && bytes > 0 &&
+		    address < p->pool_bytes)
+			prefetch(base + address, min_u64(bytes, EXPECT_OBJECT_BYTES));
+	}
+}
+
+void session_expect(struct session *s, const struct cache_key *keys, unsigned n)
+{
+	const struct plan *p = &s->client->pool.plan;
+	const char *base = shm_map_base(s->client->map);
+	struct index_home homes[EXPECT_KEYS_MAX];
+
+	n = (unsigned)min_u64(n, EXPECT_KEYS_MAX);
+	for (unsigned i = 0; i < n; i++) {
+		homes[i] = index_locate(p, keys[i].data, keys[i].bytes);
+		prefetch(base + plan_bucket_address(p, homes[i].bucket), index_view_bytes(p));
+	}
+	for (unsigned i = 0; i < n; i++)
+		expect_objects(p, base, &homes[i]);
+}
+
 int session_tend(struct session *s)
 {
 	if (unlikely(alive_is_forked(s->client->alive)))

@@ -84,6 +84,15 @@ uint64_t session_expiry_in(const struct session *, uint64_t ttl_ms);
 uint64_t session_expiry_at(const struct session *, uint64_t unix_ms);
 
 /*
+ * Operations on these keys come next, in whatever order: bring what they will READ closer to the
+ * processor, for all of them at once, so that their cache misses overlap.  A hint: no verb, and no
+ * effect but on time.  Worth it from two keys on: pipelined Gets of 100 bytes from 100,000 keys
+ * went from 1.36 to 1.05 us of a server's processor time, all included, in lines of 32 keys
+ * from 1.00 to 0.76 (medians of 5, shared 2-core guest).
+ */
+void session_expect(struct session *, const struct cache_key *keys, unsigned n);
+
+/*
  * What operations do on the side, for a session that has none: poll if it is due, and tell the pool
  * what was counted.  A server calls it once a second for each of its sessions.  Waits.
  * 0, FORGE_E_NODE or FORGE_E_FORKED.

@@ -178,6 +178,107 @@ static void authorise(struct conn *c)
 		c->parser.value_bytes_max = c->worker->executor.value_bytes_max;
 }
 
+static bool has_key(const struct request *r)
+{
+	switch (r->kind) {
+	case REQUEST_GET:
+	case REQUEST_GAT:
+	case REQUEST_STORE:
+	case REQUEST_ARITHMETIC:
+	case REQUEST_TOUCH:
+	case REQUEST_DELETE:
+	case REQUEST_META_GET:
+	case REQUEST_META_SET:
+	case REQUEST_META_DELETE:
+	case REQUEST_META_ARITHMETIC:
+		return true;
+	case REQUEST_BINARY:
+		return r->key_bytes > 0 && !r->binary.fault;
+	default:
+		return false;
+	}
+}
+
+/* Tell the session of all keys at once, so that their cache misses overlap. */
+static void expect_keys(struct conn_worker *w, unsigned count)
+{
+	struct cache_key keys[CONN_AHEAD];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		if (has_key(&w->ahead[i].request))
+			keys[n++] = request_key(&w->ahead[i].request);
+	if (n > 1)
+		session_expect(w->executor.session, keys, n);
+}
+
+/* What a connection has still to be read for. */
+struct input {
+	const char *data;
+	size_t bytes, need;
+};
+
+/* Parse some requests ahead.  How many; *more when what follows them is not complete. */
+static unsigned parse_ahead(struct conn *c, struct input *in, bool *more)
+{
+	struct conn_worker *w = c->worker;
+	struct parse_step step;
+	unsigned n = 0;
+
+	*more = false;
+	while (n < CONN_AHEAD) {
+		struct conn_ahead *a = &w->ahead[n];
+
+		a->parser = c->parser;
+		a->data = in->data;
+		*more =
+		    parse_next(&c->parser, in->data, in->bytes, &a->request, &step) == PARSE_MORE;
+		in->data += step.used;
+		in->bytes -= step.used;
+		in->need = step.need;
+		if (*more)
+			break;
+		n++;
+		if (a->request.kind == REQUEST_CLOSE || a->request.kind == REQUEST_QUIT)
+			break;
+	}
+	return n;
+}
+
+/* Carry out n parsed requests, or fewer when something comes between.  How many; -1: broken. */
+static int execute_ahead(struct conn *c, unsigned n)
+{
+	struct conn_worker *w = c->worker;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (c->unsent || c->is_ending)
+			return (int)i;
+		if (execute(&w->executor, &w->ahead[i].request) == EXECUTE_CLOSE)
+			c->is_ending = true;
+		if (w->out.used >= CONN_SEND_BYTES && !flush_out(c))
+			return -1;
+		if (unlikely(c->is_authorised != w->executor.is_authorised)) {
+			/* What follows is parsed anew: its limits are others now. */
+			authorise(c);
+			return (int)i + 1;
+		}
+	}
+	return (int)n;
+}
+
+/* Requests from number i on have not been carried out: as if they had not been parsed. */
+static void parse_back(struct conn *c, unsigned i, struct input *in)
+{
+	uint32_t value_bytes_max = c->parser.value_bytes_max;
+	const struct conn_ahead *a = &c->worker->ahead[i];
+
+	c->parser = a->parser;
+	c->parser.value_bytes_max = value_bytes_max;
+	in->bytes += (size_t)(in->data - a->data);
+	in->data = a->data;
+	in->need = 1;
+}
+
 /*
  * Carry out what is complete in data, until it ends, or the client does not read its replies, or
  * says goodbye; keep the rest.  false: broken.
@@ -185,30 +286,29 @@ static void authorise(struct conn *c)
 static bool run_requests(struct conn *c, const char *data, size_t bytes)
 {
 	struct conn_worker *w = c->worker;
-	struct parse_step step = {.need = 1};
-	struct request r;
+	struct input in = {.data = data, .bytes = bytes, .need = 1};
+	bool more = false;
 
 	w->executor.is_authorised = c->is_authorised;
-	while (!c->unsent && !c->is_ending) {
-		enum parse_result result = parse_next(&c->parser, data, bytes, &r, &step);
+	while (!c->unsent && !c->is_ending && !more) {
+		unsigned n = parse_ahead(c, &in, &more);
 
-		if (result == PARSE_REQUEST && execute(&w->executor, &r) == EXECUTE_CLOSE)
-			c->is_ending = true;
-		if (unlikely(c->is_authorised != w->executor.is_authorised))
-			authorise(c);
-		data += step.used;
-		bytes -= step.used;
-		if (w->out.used >= CONN_SEND_BYTES && !flush_out(c))
+		if (n > 1)
+			expect_keys(w, n);
+		int done = execute_ahead(c, n);
+
+		if (done < 0)
 			return false;
-		if (result == PARSE_MORE)
-			break;
-		step.need = 1;
+		if ((unsigned)done < n) {
+			parse_back(c, (unsigned)done, &in);
+			more = false;
+		}
 	}
-	c->held_need = step.need;
+	c->held_need = in.need;
 	if (c->is_ending)
-		bytes = 0;
+		in.bytes = 0;
 	/* Sent first: the memory that replies take is not there to be held as well. */
-	return (c->unsent || flush_out(c)) && hold(c, data, bytes, step.need);
+	return (c->unsent || flush_out(c)) && hold(c, in.data, in.bytes, in.need);
 }
 
 static void on_event(evutil_socket_t fd, short what, void *argument);

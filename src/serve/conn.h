@@ -23,6 +23,9 @@
 /* Replies are sent when so many bytes of them have come together. */
 #define CONN_SEND_BYTES (64u << 10)
 
+/* Requests parsed before the first of them is carried out. */
+#define CONN_AHEAD 16u
+
 struct conn_worker;
 
 struct conn {
@@ -42,6 +45,13 @@ struct conn {
 	size_t unsent_at, unsent_bytes;
 };
 
+/* A request that was parsed ahead, and where: to go back there if it has to wait. */
+struct conn_ahead {
+	struct parser parser; /* before it */
+	const char *data;     /* where it begins */
+	struct request request;
+};
+
 /* What the connections of a worker share. */
 struct conn_worker {
 	struct event_base *base;
@@ -49,7 +59,8 @@ struct conn_worker {
 	struct out out;
 	struct serve_counts counts;
 	struct hist batch_ns; /* time from a read to the last byte sent or kept, per request */
-	char *in;	      /* [CONN_READ_BYTES] */
+	struct conn_ahead ahead[CONN_AHEAD];
+	char *in; /* [CONN_READ_BYTES] */
 	struct conn *first;
 	uint64_t now_ms;	      /* as of the last tick or event */
 	uint64_t idle_timeout_ms;     /* 0 none */
