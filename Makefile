@@ -18,7 +18,7 @@ build = { [ -f $(1)/build.ninja ] || meson setup $(1) --buildtype=$(BUILDTYPE) \
 slow = --timeout-multiplier 6
 
 .DEFAULT_GOAL := all
-.PHONY: all packages demo test test-long bench hit-ratio housekeeping fill memory check check-format \
+.PHONY: all packages demo test test-long bench bench-serve hit-ratio housekeeping fill memory check check-format \
 	check-warnings check-asan check-tsan install clean help
 
 all: packages ## build everything into build/
@@ -38,6 +38,9 @@ test-long: all ## the long suites: random schedules, stress, exhaustive worlds
 
 bench: all ## measure the speed of this build on this host
 	@meson test -C build --no-rebuild --suite bench --num-processes 1 --verbose </dev/null
+
+bench-serve: all ## forge serve beside Debian's memcached and Redis, if they are installed
+	@tools/bench-serve.py build/src/tool/forge build/test/bench/serve_load
 
 hit-ratio: all ## every trace of ../shared: hit ratios beside the model of the policy
 	@tools/hit-ratio.py build/src/tool/forge

@@ -186,6 +186,8 @@ static int make_pool(struct serving *s)
 		     .slot_words = policy->slot_words,
 		     .policy = policy->name},
 	    .plan_given = true,
+	    /* A pool of that name that nobody serves is what a killed server left. */
+	    .force = true,
 	};
 
 	if (node_open(&wish, &s->node, text, sizeof(text)))

@@ -91,6 +91,7 @@ class Box:
         self.name = f"/forge-test-{os.getpid()}-{name}"
         self.pool = "shm:" + self.name
         self.shm_file = "/dev/shm" + self.name
+        self.shm_files = [self.shm_file]
         self.dir = tempfile.mkdtemp(prefix="forge-test-")
         self.processes = []
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("FORGE_")}
@@ -117,8 +118,9 @@ class Box:
                 process.kill()
                 process.communicate()
         shutil.rmtree(self.dir, ignore_errors=True)
-        if os.path.exists(self.shm_file):
-            os.unlink(self.shm_file)
+        for path in self.shm_files:
+            if os.path.exists(path):
+                os.unlink(path)
 
 
 def run(function):

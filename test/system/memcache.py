@@ -13,10 +13,12 @@ from harness import FORGE, PATIENCE_S
 class Server:
     """`forge serve` that has said that it is ready, on a port of its own choosing."""
 
-    def __init__(self, box, *arguments, port=True):
+    def __init__(self, box, *arguments, port=True, before=None):
         argv = [FORGE, "serve", *arguments]
         if port:
             argv += ["--listen", "127.0.0.1:0"]
+        if before:  # what a shell does that then becomes the server
+            argv = ["sh", "-c", before + ' && exec "$0" "$@"'] + argv
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         env=box.env)
         box.processes.append(self.process)
@@ -27,6 +29,7 @@ class Server:
         found = re.search(r"127\.0\.0\.1:(\d+)", self.ready)
         self.port = int(found.group(1)) if found else None
         self.pool = re.search(r" on (\S+):", self.ready).group(1)
+        box.shm_files.append("/dev/shm" + self.pool.removeprefix("shm:"))
 
     def connect(self):
         return Client(socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S))
