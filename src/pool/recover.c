@@ -572,6 +572,24 @@ uint64_t recover_report_sum(const struct recover_report *r)
 	return sum - r->races_lost;
 }
 
+static uint64_t sweep_reads(uint64_t words)
+{
+	return (words + SWEEP_WORDS - 1) / SWEEP_WORDS;
+}
+
+uint64_t recover_verbs_max(const struct plan *p, const struct recover_report *r,
+			   uint32_t dead_count)
+{
+	/* Chunk table, rings and cursors twice; its line, the count of groups, the line's CAS. */
+	uint64_t sweeps =
+	    2 * sweep_reads(p->chunk_count) + 2 * RING_COUNT * sweep_reads(p->ring_nodes) + 2 + 3;
+
+	return 1 + dead_count * sweeps +
+	       RECOVER_VERBS_OWNED * (r->reserved_freed + r->open_freed + r->evicting_freed) +
+	       RECOVER_VERBS_ORPHAN * (r->queued_again + r->queued_freed + r->free_again) +
+	       RECOVER_VERBS_NODE * r->nodes_reset;
+}
+
 void recover_report_print(const struct recover_report *r, char *text, size_t text_bytes)
 {
 	size_t used = 0;

@@ -29,8 +29,9 @@
  * that, its next CAS fails and it goes on as after any lost race.
  *
  * A crash after any verb leaves words of the same kinds: recovery simply runs again.
- * Time: one sweep over chunk table and rings, about 40 verbs per chunk taken back, and no wait
- * for anybody's progress.
+ * Time: two sweeps over chunk table and rings for each dead node; RECOVER_VERBS_OWNED verbs for a
+ * chunk in its name, RECOVER_VERBS_ORPHAN for one that may be in live hands, RECOVER_VERBS_NODE for
+ * a node left behind; and no wait for anybody's progress.  recover_verbs_max() is the sum.
  */
 #ifndef FORGE_POOL_RECOVER_H
 #define FORGE_POOL_RECOVER_H
@@ -58,6 +59,20 @@ struct recover_report {
 };
 
 struct recover;
+
+/* Clear the dead map, ticket, chunk word, node; and another ticket for each node left behind. */
+#define RECOVER_VERBS_OWNED 4u
+/* As many looks of three verbs, and the same. */
+#define RECOVER_VERBS_ORPHAN (3 * RECOVER_LOOKS + RECOVER_VERBS_OWNED)
+/* Two looks at its chunk, looks of two verbs, the CAS; and the ticket it cost a chunk. */
+#define RECOVER_VERBS_NODE (2 + 2 * RECOVER_LOOKS + 1 + 3)
+
+/*
+ * The most verbs that a recovery takes which reports this, beside nobody else at work: who changes
+ * words meanwhile can make it look RECOVER_NODE_CHANGES_MAX times as often at a node, and take as
+ * many tickets as an enqueue ever does.  Any thread.
+ */
+uint64_t recover_verbs_max(const struct plan *, const struct recover_report *, uint32_t dead_count);
 
 /*
  * Buffers for recoveries of one pool, registered with the worker's fabric.

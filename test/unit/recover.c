@@ -3,8 +3,9 @@
  * while it gets, sets, deletes, evicts, compacts and polls.  A survivor recovers it; then the
  * pool is as if nobody had ever died: the checker at rest finds nothing, every chunk is in one
  * place, the id is free again, and what the survivors do gives right values.  Then the survivor
- * itself dies at one verb after the other of that recovery, and the next one finishes it.  Last,
- * the lock of an id: who holds it is never recovered.
+ * itself dies at one verb after the other of that recovery, and the next one finishes it.  Each
+ * recovery keeps to the bound in verbs that recover.h states.  Last, the lock of an id: who holds
+ * it is never recovered.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "fabric/count.h"
 #include "fabric/fault.h"
 #include "pool/recover.h"
 #include "support/checked.h"
@@ -88,6 +90,7 @@ static void open_bereft(struct rig *dead, struct rig *survivor, struct fault_pla
 }
 
 static struct recover_report total;
+static uint64_t verbs_most;
 
 static uint32_t id_is_taken(struct rig *r, uint32_t cn)
 {
@@ -103,10 +106,22 @@ static void recover_all(struct rig *by, struct locks *locks, uint32_t expected_d
 {
 	struct liveness alive = {locks, lock_hold, lock_release};
 	struct recover_report report = {0};
+	static struct fab_counts counts; /* of every connection since */
+	struct fab_counts before = counts;
 	uint32_t dead_count = 0;
 
+	assert_int_equal(count_open(by->fab, &counts, &by->fab), 0);
+	by->worker.fab = by->fab;
 	assert_int_equal(recover_dead_open(&by->pool, &by->worker, &alive, &report, &dead_count),
 			 0);
+	struct fab_counts mine = fab_counts_since(&counts, &before);
+	uint64_t verbs = fab_counts_total(&mine).verbs;
+	uint64_t bound = recover_verbs_max(&by->pool.plan, &report, dead_count);
+
+	if (verbs > bound)
+		fail_msg("%llu verbs, more than %llu", (unsigned long long)verbs,
+			 (unsigned long long)bound);
+	verbs_most = max_u64(verbs_most, verbs);
 	assert_int_equal(dead_count, expected_dead);
 	recover_report_merge(&total, &report);
 }
@@ -145,6 +160,7 @@ static void test_death_at_each_verb(void **state)
 #define FIELD(name, sentence) print_message("%6llu %s\n", (unsigned long long)total.name, sentence);
 	RECOVER_FIELDS(FIELD)
 #undef FIELD
+	print_message("%6llu verbs at most for a recovery\n", (unsigned long long)verbs_most);
 	/* Each kind of remains was met. */
 	assert_true(total.reserved_freed && total.open_freed && total.evicting_freed);
 	assert_true(total.queued_again + total.queued_freed > 0);
