@@ -312,13 +312,18 @@ int lane_claim_free(struct lane *lane, struct worker *w, uint32_t count)
 
 int lane_drain(struct lane *lane, struct worker *w, uint64_t *scratch)
 {
-	int status = 0;
+	int status = 0, first = 0;
 
+	/* A chunk that is not ours any more is no reason to keep the others. */
 	lane->reserve_cap = 0;
 	for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
-		while (lane->filling_count[ring] > 0 && !status)
+		while (lane->filling_count[ring] > 0 && status != FORGE_E_NODE) {
 			status = lane_close(lane, w, ring, scratch);
-	while (lane->reserve_count > 0 && !status)
+			first = first ? first : status;
+		}
+	while (lane->reserve_count > 0 && status != FORGE_E_NODE) {
 		status = lane_give(lane, w, lane->reserve[--lane->reserve_count]);
-	return status;
+		first = first ? first : status;
+	}
+	return first;
 }

@@ -133,7 +133,10 @@ MAY_WAIT int lane_give(struct lane *, struct worker *, struct lane_chunk);
 /* Claim up to count chunks from the free ring into the reserve.  0 or FORGE_MISS if empty. */
 MAY_WAIT int lane_claim_free(struct lane *, struct worker *, uint32_t count);
 
-/* Seal what is open, give everything back.  No Set is in flight.  Waits. */
+/*
+ * Seal what is open, give everything back.  No Set is in flight.  Waits.  0; FORGE_E_AGAIN if
+ * some chunk was not ours any more, after all others were given back; or FORGE_E_NODE.
+ */
 MAY_WAIT int lane_drain(struct lane *, struct worker *, uint64_t *scratch);
 
 #endif

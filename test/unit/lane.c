@@ -159,7 +159,8 @@ static void test_first_fit(void **state)
 static void test_sealing_order(void **state)
 {
 	uint32_t whole = units_left(0, 0);
-	static const uint32_t spare[] = {25, 15, 30, 15}; /* units left by each, which has half the room */
+	static const uint32_t spare[] = {25, 15, 30,
+					 15}; /* units left by each, which has half the room */
 	struct open_group *g[4];
 
 	assert_int_equal(rig.lane.filling_max, 4);
@@ -261,6 +262,36 @@ static void test_random(void **state)
 	assert_true(groups > 50);
 }
 
+/* One of the chunks in hand has been taken from us: the others go back all the same. */
+static void test_drain_goes_on(void **state)
+{
+	const struct plan *p = &rig.pool.plan;
+	uint8_t *memory = rig.memory;
+	uint32_t count = 0;
+
+	rig.lane.reserve_cap = LANE_RESERVE_MAX;
+	assert_int_equal(lane_claim_free(&rig.lane, &rig.worker, 3), 0);
+	land(put(EXPECTED_UNITS));
+	assert_true(rig.lane.reserve_count >= 2);
+	uint64_t *word =
+	    (void *)(memory + plan_chunk_word_address(
+				  p, rig.lane.reserve[rig.lane.reserve_count - 1].chunk));
+	uint64_t theirs = chunk_pack_reserved(7, chunk_generation(*word));
+
+	*word = theirs;
+	assert_int_equal(cache_drain(&rig.cache), FORGE_E_AGAIN);
+	assert_int_equal(rig.lane.reserve_count, 0);
+	assert_int_equal(rig.lane.filling_count[RING_SMALL], 0);
+	assert_int_equal(*word, theirs);
+	for (uint32_t chunk = 0; chunk < p->chunk_count; chunk++) {
+		uint64_t w;
+
+		memcpy(&w, memory + plan_chunk_word_address(p, chunk), 8);
+		count += chunk_state(w) == CHUNK_FREE || chunk_state(w) == CHUNK_QUEUED;
+	}
+	assert_int_equal(count, p->chunk_count - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -271,6 +302,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_count_limit, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_in_flight, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_random, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_drain_goes_on, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
