@@ -28,7 +28,7 @@ struct client {
 	/* Joining and leaving are a worker's business too; this one is the client's own. */
 	struct fab *fab;
 	struct worker worker;
-	_Atomic uint32_t sessions_opened;
+	_Atomic uint32_t sessions_opened, sessions_live;
 };
 
 struct session {
@@ -220,11 +220,32 @@ static int session_attach(struct session *s)
 	return status;
 }
 
+/*
+ * Chunks in hand and claims at once are shared out among session_count sessions: with more of
+ * them the node would hold more than its share.
+ */
+static int take_seat(struct client *c, char *error_text, size_t error_bytes)
+{
+	uint32_t limit = c->options.session_count ? c->options.session_count : 1;
+
+	if (atomic_fetch_add(&c->sessions_live, 1) < limit)
+		return 0;
+	atomic_fetch_sub(&c->sessions_live, 1);
+	snprintf(error_text, error_bytes,
+		 "the client was opened for %u session%s at once, and all are open: close one, or "
+		 "open the client with a larger session_count",
+		 limit, limit == 1 ? "" : "s");
+	return FORGE_E_INVAL;
+}
+
 int session_open(struct client *c, struct session **out, char *error_text, size_t error_bytes)
 {
+	if (take_seat(c, error_text, error_bytes))
+		return FORGE_E_INVAL;
 	struct session *s = calloc(1, sizeof(*s));
 
 	if (!s) {
+		atomic_fetch_sub(&c->sessions_live, 1);
 		snprintf(error_text, error_bytes, "%s", status_sentence(FORGE_E_NO_MEMORY));
 		return FORGE_E_NO_MEMORY;
 	}
@@ -233,6 +254,7 @@ int session_open(struct client *c, struct session **out, char *error_text, size_
 
 	if (status) {
 		snprintf(error_text, error_bytes, "opening a session: %s", status_sentence(status));
+		atomic_fetch_sub(&c->sessions_live, 1);
 		fab_close(s->fab);
 		free(s);
 		return status;
@@ -250,6 +272,7 @@ void session_close(struct session *s)
 	cache_fini(&s->cache);
 	lane_fini(&s->lane);
 	fab_close(s->fab);
+	atomic_fetch_sub(&s->client->sessions_live, 1);
 	free(s);
 }
 

@@ -49,7 +49,10 @@ uint32_t client_cn(const struct client *);
 /* Local memory of map, OFM and the like (without sessions), in bytes. */
 uint64_t client_memory_bytes(const struct client *);
 
-/* A session for the calling thread.  0 or as client_open(). */
+/*
+ * A session for the calling thread.  0; FORGE_E_INVAL when session_count of them are open; or as
+ * client_open().
+ */
 int session_open(struct client *, struct session **out, char *error_text, size_t error_bytes);
 
 /* Seal what is open, give chunks back, close the connection. */

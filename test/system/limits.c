@@ -323,6 +323,16 @@ static void test_come_and_go(void **state)
 				 0);
 		assert_int_equal(session_open(client, &a, error, sizeof(error)), 0);
 		assert_int_equal(session_open(client, &b, error, sizeof(error)), 0);
+		if (round == 1) {
+			struct session *third;
+
+			/* As many as it was opened for. */
+			assert_int_equal(session_open(client, &third, error, sizeof(error)),
+					 FORGE_E_INVAL);
+			assert_non_null(strstr(error, "2 sessions"));
+			session_close(b);
+			assert_int_equal(session_open(client, &b, error, sizeof(error)), 0);
+		}
 		for (uint64_t k = 0; k < round % 20; k++) {
 			uint64_t id = (round + k) % 200;
 
