@@ -133,9 +133,35 @@ int cache_recover(struct cache *c)
 	return status == FORGE_E_NO_MEMORY ? 0 : status;
 }
 
+/*
+ * Tries that got hold of no group, and the time they took, after which there is no space.  Both,
+ * because others may need time for a step, and so may we; and not as many as the pool has chunks:
+ * where cursors are damaged, each try passes a position that never was, after all its waits.
+ */
+#define BARREN_TRIES_MAX 256u
+#define BARREN_US_MAX	 500000u
+
+struct patience {
+	uint64_t groups; /* in hand so far */
+	uint64_t since_us;
+	uint32_t tries;
+};
+
+/* One more try is over; is it time to give up? */
+static int out_of_patience(const struct cache *c, struct patience *p)
+{
+	uint64_t groups = c->count.evictions + c->count.groups_compacted;
+	uint64_t now_us = worker_now_us(c->worker);
+
+	if (groups != p->groups || p->tries == 0)
+		*p = (struct patience){.groups = groups, .since_us = now_us};
+	return ++p->tries > BARREN_TRIES_MAX && now_us - p->since_us > BARREN_US_MAX;
+}
+
 int cache_reserve(struct cache *c)
 {
 	struct lane *lane = c->lane;
+	struct patience patience = {0};
 	/*
 	 * An eviction may find only groups that go round again; each trip lowers their counts, so
 	 * that after a few trips of the whole ring something is freed.
@@ -162,6 +188,8 @@ int cache_reserve(struct cache *c)
 		}
 		if (status)
 			return status;
+		if (lane->reserve_count == 0 && out_of_patience(c, &patience))
+			break;
 	}
 	return lane->reserve_count > 0 ? 0 : FORGE_E_NO_SPACE;
 }

@@ -139,12 +139,41 @@ static void test_damaged_cursors(void **state)
 	alarm(0);
 }
 
+/* ... and in a large pool as soon as in a small one: a Set that finds no space says so. */
+static void test_damaged_cursors_large(void **state)
+{
+	struct rig r;
+
+	rig_open(&r, "forge", 1u << 16, 8);
+	assert_int_equal(rig_set(&r, 0, 1, 40), 0);
+	uint64_t *cursors = (void *)((uint8_t *)r.memory + r.pool.plan.cursors_offset);
+
+	for (uint32_t ring = 0; ring < RING_COUNT; ring++)
+		cursors[2 * ring + 1] = cursors[2 * ring] + UINT64_C(0x123456789a);
+	memset((uint8_t *)r.memory + r.pool.plan.ring_offset[RING_FREE], 0,
+	       8 * r.pool.plan.ring_nodes);
+	uint64_t before_ns = clock_now_ns(clock_monotonic());
+	uint32_t id = 1;
+	int status = 0;
+
+	while (!status && id < 1000)
+		status = rig_set(&r, id++, 1, 40);
+	assert_int_equal(status, FORGE_E_NO_SPACE);
+	/* Try upon try for each chunk it took twenty times as long. */
+	assert_true(clock_now_ns(clock_monotonic()) - before_ns < UINT64_C(8000000000));
+	rig_kill(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_forge_small),	   cmocka_unit_test(test_paper_small),
-	    cmocka_unit_test(test_forge_evicting), cmocka_unit_test(test_paper_evicting),
-	    cmocka_unit_test(test_limits),	   cmocka_unit_test(test_damaged_cursors),
+	    cmocka_unit_test(test_forge_small),
+	    cmocka_unit_test(test_paper_small),
+	    cmocka_unit_test(test_forge_evicting),
+	    cmocka_unit_test(test_paper_evicting),
+	    cmocka_unit_test(test_limits),
+	    cmocka_unit_test(test_damaged_cursors),
+	    cmocka_unit_test(test_damaged_cursors_large),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
