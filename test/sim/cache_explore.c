@@ -120,7 +120,7 @@ int main(int argc, char **argv)
 		 * share a CN, whose count of verbs then ties all their steps together.
 		 */
 		if (spec->search == WORLD_EXPLORE_LONG || (spec->kills_long && !is_long) ||
-		    spec->workers[0].cn == spec->workers[1].cn)
+		    spec->no_kills || spec->workers[0].cn == spec->workers[1].cn)
 			continue;
 		snprintf(names[count], sizeof(names[count]), "%s, killed", spec->name);
 		tests[count] = (struct CMUnitTest){.name = names[count],

@@ -57,10 +57,7 @@ static const struct mutation mutations[] = {
     FOUND(READ_CHECKS_KEY, "insert-twin", EXPLORE, 100),
     FOUND(GET_REMOVES_INVALID, "invalid-get", EXPLORE, 100),
     FOUND(GET_CLEARS_DEAD, "slow-insert-get", EXPLORE, 2000),
-    REASON(
-	GET_MERGES_MATCHES,
-	"without a death the Sets resolve what a Get leaves; it matters once the group of a dead "
-	"node can be evicted. Meanwhile it backs up the rules that name it"),
+    FOUND(GET_MERGES_MATCHES, "die-in-front", KILL, 1000),
     WITH(MAP_TRUST_BOUND, GET_MERGES_MATCHES, "old-map", EXPLORE, 50000),
     FOUND(CLEAR_BEFORE_INSERT, "regroup-set", EXPLORE, 200),
     REASON(
@@ -78,25 +75,21 @@ static const struct mutation mutations[] = {
     FOUND(DELETE_REREADS, "hole-delete", EXPLORE, 10000),
     FOUND(SLOT_CAS_EXACT, "hole-set", EXPLORE, 30000),
     FOUND(SEAL_WAITS_IN_FLIGHT, "lane-seal2", EXPLORE, 10000),
-    REASON(CLAIM_BY_CHUNK_WORD,
-	   "whoever wrongly believes to own a chunk still has to CAS its word from the exact value "
-	   "at every later step, and slots from the members' exact words: it changes nothing"),
+    FOUND(CLAIM_BY_CHUNK_WORD, "repair-seal", EXPLORE, 1000),
     FOUND(CLAIM_CHECKS_POSITION, "compact-evict", EXPLORE, 10000),
     FOUND(NODE_RESET_BY_CAS, "evict-lap", RANDOM, 20000),
     FOUND(SKIP_LATE_PRODUCER, "random-evict", RANDOM, 20000),
     FOUND(SKIPPED_RETICKETS, "skip-producer", EXPLORE, 10000),
     FOUND(FREE_RAISES_GENERATION, "evict-get", EXPLORE, 10),
-    REASON(
-	REGROUP_VERIFIES,
-	"a member whose Set did not land is marked dead before its group is sealed, and nobody "
-	"writes into a sealed group; it guards against groups sealed for a dead node, and damage"),
+    FOUND(REGROUP_VERIFIES, "damaged-regroup", EXPLORE, 100),
     FOUND(REGROUP_WRITES_FIRST, "regroup-get", KILL, 10000),
     REASON(ROW_CLEARED_EXACTLY,
-	   "precision: a WRITE of zeroes takes along what was flushed late; hints are lost, and "
-	   "nothing can wrap"),
+	   "precision either way: a WRITE of zeroes erases what was flushed late, and so does the "
+	   "CAS that is tried again from the word it met, only that it gives up after four tries "
+	   "at a word that keeps changing. What it replaced, a subtraction, could wrap: a CAS "
+	   "cannot, and neither can a WRITE"),
     FOUND(FLUSH_CAPPED, "flush-both", EXPLORE, 10),
-    REASON(NOTE_ZEROES_COUNTS,
-	   "precision: hits between the last flush and a requeue would count for the next trip"),
+    FOUND(NOTE_ZEROES_COUNTS, "requeue-note", EXPLORE, 10),
     FOUND(EVICT_WAITS_FLUSH, "flush-wait", EXPLORE, 200),
     REASON(SET_REMOVES_TENTATIVES,
 	   "not tried yet: the worlds have no conditional operations so far"),

@@ -76,6 +76,7 @@ struct world_spec {
 	int (*expect)(struct cache_world *, struct sim *, char *why, size_t why_bytes);
 	uint8_t search;	 /* enum world_search */
 	bool kills_long; /* explored with kills in the long suite only */
+	bool no_kills;	 /* never: what lies in the pool before the flow is damaged */
 	/* Where the rings' cursors and the chunks' generations start. */
 	uint64_t first_position;
 	uint32_t first_generation;

@@ -60,6 +60,16 @@ void world_heat_ab(struct cache_world *cw, uint8_t *memory)
 	heat(cw, memory, "ab");
 }
 
+/* A bit of a's value has tipped over where it lies, and the evictor has counted hits on it. */
+static void damage_hot_a(struct cache_world *cw, uint8_t *memory)
+{
+	uint64_t slot, word;
+
+	world_heat_a(cw, memory);
+	if (world_find(cw, memory, world_key_index('a'), &slot, &word))
+		memory[index_object_address(word) + LAYOUT_OBJECT_HEADER_BYTES + 8] ^= 4;
+}
+
 /* --- demands on particular worlds ------------------------------------------------------------ */
 
 /* Is a key's object there and its chunk not freed since? */
@@ -112,6 +122,43 @@ void world_heat_a_everywhere(struct cache_world *cw, uint8_t *memory)
 		    cn_counter(&cw->cns[i], plan_chunk_of_pointer(p, index_pointer(word)), 0), 200);
 		atomic_store(&cw->cns[i].flushed[RING_SMALL], 0);
 	}
+}
+
+/* The hits on a that CN 1 counted before the group went round again, if it knows of that. */
+static int expect_new_trip_counts_anew(struct cache_world *cw, struct sim *s, char *why,
+				       size_t why_bytes)
+{
+	const struct cn *cn = &cw->cns[1];
+	uint64_t slot, word;
+
+	if (!world_find(cw, sim_memory(s), world_key_index('a'), &slot, &word))
+		return 0;
+	uint32_t chunk = plan_chunk_of_pointer(&cw->pool.plan, index_pointer(word));
+	uint64_t seen = cn_map(cn, chunk);
+
+	if (chunk_state(seen) != CHUNK_QUEUED || chunk_ring(seen) != RING_MAIN)
+		return 0;
+	/* What it knew it has flushed at once, since the window reaches so far. */
+	const uint8_t *row =
+	    sim_memory(s) + plan_ofm_row_address(&cw->pool.plan, RING_MAIN, chunk_position(seen));
+
+	if (cn_count(cn, chunk, 0) == 0 && row[0] == 0)
+		return 0;
+	snprintf(why, why_bytes, "hits of the last trip count for the next");
+	return FORGE_E_CORRUPT;
+}
+
+/* The evictor has hit a and b, CN 1 has hit a, and has flushed as far as it can. */
+static void heat_ab_and_a_later(struct cache_world *cw, uint8_t *memory)
+{
+	uint64_t slot, word;
+
+	world_heat_ab(cw, memory);
+	if (world_find(cw, memory, world_key_index('a'), &slot, &word))
+		atomic_store(cn_counter(&cw->cns[1],
+					plan_chunk_of_pointer(&cw->pool.plan, index_pointer(word)),
+					0),
+			     2);
 }
 
 static int expect_no_carry(struct cache_world *cw, struct sim *s, char *why, size_t why_bytes)
@@ -303,6 +350,13 @@ static const struct world_spec worlds[] = {
      .before = {FULL},
      .prepare = world_heat_a,
      .workers = {{0, "Ss Ga"}, {1, "Da Sa"}}},
+    {.name = "damaged-regroup",
+     .no_kills = true,
+     EVICT,
+     .keys = "ab",
+     .before = {FULL},
+     .prepare = damage_hot_a,
+     .workers = {{0, "Ss Ga"}, {1, "Gb Ga"}}},
     {.name = "requeue-set",
      EVICT,
      .keys = "ab",
@@ -383,6 +437,13 @@ static const struct world_spec worlds[] = {
      .before = {FULL},
      .prepare = world_heat_a_everywhere,
      .workers = {{0, "Ss"}, {1, "Y"}, {2, "Y"}}},
+    {.name = "requeue-note",
+     EVICT,
+     .keys = "ab",
+     .before = {FULL},
+     .prepare = heat_ab_and_a_later,
+     .expect = expect_new_trip_counts_anew,
+     .workers = {{0, "Ss"}, {1, "Y"}}},
     {.name = "flush-wait",
      EVICT,
      .flush_waits = true,

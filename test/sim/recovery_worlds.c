@@ -88,6 +88,17 @@ static const struct world_spec worlds[] = {
      .before = {FULL2},
      .prepare = world_heat_a,
      .workers = {{0, "Ss"}, RECOVERER}},
+    /*
+     * The dead node's value lies in front of an older one that was acknowledged; when its group
+     * is gone with it, the older one must not come back.
+     */
+    {.name = "die-in-front",
+     COMMON,
+     .chunk_count = 4,
+     .group_objects = 2,
+     .keys = "a",
+     .before = {{0, "Sb"}, {1, "Sy"}},
+     .workers = {{0, "Db Sa"}, {1, "Sa W0 Ga V Sn So Sp Sq Sr Ga"}}},
     /* Nobody looks more than once before it acts: whoever is late has been taken for dead. */
     {.name = "hasty-seal",
      PAIRS,
