@@ -117,11 +117,14 @@ static const char *const sampling_names[] = {"all schedules", "all; of two death
 
 static void test_flow(void **state)
 {
-	struct search search = {.spec = *state, .share = is_long ? 1 : SHARE};
+	struct search search = {.spec = *state};
 	struct sim_config config = {.tear = SIM_TEAR_NEVER};
 	struct sim_kill_range victim = {.cn = 0, .stride = 1};
 	struct sim *s;
 
+	search.share = is_long ? 1 : SHARE;
+	if (search.spec->sampling == SAMPLED_ALL)
+		search.share *= SHARE; /* a larger world */
 	assert_int_equal(build(search.spec->name, &s), 0);
 	try_schedules(s, &config, &search, &alone);
 	expect_clean(s, &alone, "nobody dies");

@@ -325,6 +325,7 @@ static int save_cn(struct cache_world *cw, uint32_t i)
 	    {(void *)cn->mirror[0], p->ring_nodes * sizeof(*cn->mirror[0])},
 	    {(void *)cn->mirror[1], p->ring_nodes * sizeof(*cn->mirror[1])},
 	    {&cw->lanes[i], sizeof(cw->lanes[i])},
+	    {&cw->visitors[i], sizeof(cw->visitors[i])},
 	    {&cw->visitors[i].tally, sizeof(cw->visitors[i].tally)},
 	    {cw->lanes[i].memory,
 	     LANE_GROUPS_MAX * (p->group_objects * sizeof(uint64_t) + p->ofm_row_bytes)},
@@ -332,8 +333,9 @@ static int save_cn(struct cache_world *cw, uint32_t i)
 
 	/* Of one that is not there yet, that it is not. */
 	if (is_late(cw, i))
-		return save(cw, cn, sizeof(*cn)) ? FORGE_E_NO_MEMORY
-						 : save(cw, &cw->lanes[i], sizeof(cw->lanes[i]));
+		return save(cw, cn, sizeof(*cn)) || save(cw, &cw->lanes[i], sizeof(cw->lanes[i]))
+			   ? FORGE_E_NO_MEMORY
+			   : save(cw, &cw->visitors[i], sizeof(cw->visitors[i]));
 	for (unsigned k = 0; k < ARRAY_COUNT(parts); k++)
 		if (save(cw, parts[k].live, parts[k].bytes))
 			return FORGE_E_NO_MEMORY;
