@@ -119,7 +119,10 @@ static MAY_WAIT int move_chunk(struct recover *r, struct worker *w, uint32_t rin
 	return 0;
 }
 
-/* Free a chunk, one generation on, from its exact word. */
+/*
+ * Free a chunk, one generation on, from its exact word.  One that was only reserved, too: of its
+ * last life the dead map may not have been cleared.
+ */
 static MAY_WAIT int free_chunk(struct recover *r, struct worker *w, uint32_t chunk, uint64_t word,
 			       uint64_t *done, struct recover_report *report)
 {
@@ -144,16 +147,10 @@ static MAY_WAIT int take_back(struct recover *r, struct worker *w, uint32_t chun
 			      struct recover_report *report)
 {
 	uint64_t word = r->chunks[chunk];
-	struct ring_entry reserved = {
-	    .chunk = chunk,
-	    .generation = chunk_generation(word),
-	    .object_count = 1,
-	    .owned_word = word,
-	};
 
 	switch (chunk_state(word)) {
 	case CHUNK_RESERVED:
-		return move_chunk(r, w, RING_FREE, &reserved, &report->reserved_freed, report);
+		return free_chunk(r, w, chunk, word, &report->reserved_freed, report);
 	case CHUNK_OPEN:
 		return free_chunk(r, w, chunk, word, &report->open_freed, report);
 	case CHUNK_EVICTING:
