@@ -33,7 +33,7 @@
 /* Every SHARE-th verb of the recoverer in the default suite: 7 is prime to most lengths. */
 #define SHARE 7u
 /* Random schedules for each plan of so many deaths, and in the long suite. */
-static const uint32_t random_runs[2][3] = {{500, 10, 2}, {20000, 400, 20}};
+static const uint32_t random_runs[2][3] = {{500, 5, 1}, {20000, 100, 5}};
 
 static struct sim_report alone, once, twice; /* large */
 static struct sim_report sum;
@@ -53,9 +53,14 @@ struct search {
 	uint32_t share;
 };
 
+static uint8_t sampling_of(const struct world_spec *spec)
+{
+	return is_long ? spec->sampling_long : spec->sampling;
+}
+
 static bool is_sampled(const struct world_spec *spec, uint32_t deaths)
 {
-	return spec->sampling + deaths > 2;
+	return sampling_of(spec) + deaths > 2;
 }
 
 static void try_schedules(struct sim *s, const struct sim_config *config, void *arg,
@@ -123,7 +128,7 @@ static void test_flow(void **state)
 	struct sim *s;
 
 	search.share = is_long ? 1 : SHARE;
-	if (search.spec->sampling == SAMPLED_ALL)
+	if (sampling_of(search.spec) == SAMPLED_ALL)
 		search.share *= SHARE; /* a larger world */
 	assert_int_equal(build(search.spec->name, &s), 0);
 	try_schedules(s, &config, &search, &alone);
@@ -138,7 +143,7 @@ static void test_flow(void **state)
 	       once.cn_verbs_max[0], once.cn_verbs_max[1], (unsigned long long)alone.runs,
 	       (unsigned long long)once.kills, (unsigned long long)once.runs,
 	       (unsigned long long)twice.kills, (unsigned long long)twice.runs,
-	       sampling_names[search.spec->sampling]);
+	       sampling_names[sampling_of(search.spec)]);
 	sim_report_add(&sum, &alone);
 	sim_report_add(&sum, &once);
 	sim_report_add(&sum, &twice);

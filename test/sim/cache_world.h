@@ -90,7 +90,8 @@ struct world_spec {
 	bool recovers;
 	uint8_t late;	  /* bit per CN: attached from its word J on, or never */
 	uint8_t vigilant; /* ... whose own flows look for the dead */
-	uint8_t sampling; /* enum world_sampling */
+	/* enum world_sampling: by default, and in the long suite */
+	uint8_t sampling, sampling_long;
 	/*
 	 * Who repairs is no compute node, so its own death is nobody's to find: what is left half
 	 * done is for the next repair.

@@ -29,6 +29,7 @@
 #define OPEN3	{0, "Sx"}, {1, "Sy"}, {2, "Sz"}
 #define RECOVERER	{1, "W0 V Ga Sa Ga"}
 #define TRAFFIC		{2, "Sa Ga Da"}
+#define SAMPLED(n, n_long)	.sampling = SAMPLED_##n, .sampling_long = SAMPLED_##n_long
 /* clang-format on */
 
 static const struct world_spec worlds[] = {
@@ -98,6 +99,7 @@ static const struct world_spec worlds[] = {
      .group_objects = 2,
      .keys = "a",
      .before = {{0, "Sb"}, {1, "Sy"}},
+     SAMPLED(PAIRS, NOTHING),
      .workers = {{0, "Db Sa"}, {1, "Sa W0 Ga V Sn So Sp Sq Sr Ga"}}},
     /* Nobody looks more than once before it acts: whoever is late has been taken for dead. */
     {.name = "hasty-seal",
@@ -145,7 +147,7 @@ static const struct world_spec worlds[] = {
      .impatient = true,
      .keys = "ab",
      .before = {OPEN3},
-     .sampling = SAMPLED_PAIRS,
+     SAMPLED(DEATHS, PAIRS),
      .workers = {{0, "Sa Sb"}, {1, "W0 V"}, {2, "Sn So"}}},
     {.name = "busy-evict",
      TIGHT3,
@@ -174,7 +176,7 @@ static const struct world_spec worlds[] = {
      .flush_waits = true,
      .before = {FULL3},
      .prepare = world_heat_a_everywhere,
-     .sampling = SAMPLED_PAIRS,
+     SAMPLED(DEATHS, PAIRS),
      .workers = {{0, "Y"}, {1, "W0 V"}, {2, "Sa Sn"}}},
     {.name = "busy-join",
      PAIRS,
@@ -182,14 +184,14 @@ static const struct world_spec worlds[] = {
      .late = 1 << 0,
      .keys = "a",
      .before = {{1, "Sy"}, {2, "Sz"}},
-     .sampling = SAMPLED_DEATHS,
+     SAMPLED(DEATHS, PAIRS),
      .workers = {{0, "J Sa L"}, {1, "W0 V"}, {2, "Sa Sn"}}},
     {.name = "busy-leave",
      PAIRS,
      .impatient = true,
      .keys = "ab",
      .before = {OPEN3, {0, "Sa Sb"}},
-     .sampling = SAMPLED_PAIRS,
+     SAMPLED(DEATHS, PAIRS),
      .workers = {{0, "L"}, {1, "W0 V"}, {2, "Sa Sn"}}},
     /* --- several recover -----------------------------------------------------------------------
      */
@@ -233,7 +235,7 @@ static const struct world_spec worlds[] = {
      .impatient = true,
      .keys = "ab",
      .before = {FULL, {2, "Sx"}, {3, "Sz"}, {0, "Y"}, {1, "Y"}},
-     .sampling = SAMPLED_PAIRS,
+     SAMPLED(PAIRS, PAIRS),
      .workers = {{0, "Ss"}, {1, "Sa St"}, {2, "W0 W1 V Ga"}, {3, "W0 W1 V Gb"}}},
     /* --- ids -----------------------------------------------------------------------------------
      */
@@ -245,7 +247,7 @@ static const struct world_spec worlds[] = {
      .late = 1 << 2,
      .keys = "a",
      .before = {OPEN2},
-     .sampling = SAMPLED_PAIRS,
+     SAMPLED(DEATHS, PAIRS),
      .workers = {{0, "Sa Sn So"}, {1, "W0 V Ga"}, {2, "W0 J Sa Sn L"}}},
     {.name = "rejoin-node",
      PAIRS,
@@ -255,7 +257,7 @@ static const struct world_spec worlds[] = {
      .keys = "a",
      .before = {{0, "Sx"}},
      .last_repairs = true,
-     .sampling = SAMPLED_DEATHS,
+     SAMPLED(DEATHS, DEATHS),
      .workers = {{0, "Sa Sn"}, {1, "W0 V X"}, {2, "W0 J Sa Sn"}}},
     /* The id of one who leaves in order, while somebody repairs. */
     {.name = "leave-repair-join",
@@ -266,7 +268,7 @@ static const struct world_spec worlds[] = {
      .keys = "a",
      .before = {{0, "Sx"}},
      .last_repairs = true,
-     .sampling = SAMPLED_ALL,
+     SAMPLED(ALL, ALL),
      .workers = {{0, "Sa L"}, {1, "X"}, {2, "J Sa Sn"}}},
     /* --- larger ones, scheduled by chance ------------------------------------------------------
      */
@@ -276,7 +278,7 @@ static const struct world_spec worlds[] = {
      .group_objects = 2,
      .keys = "aAbBcdefg",
      .before = {{0, "Sa SA Sb SB"}, {1, "Sc Sd Se Sf"}, {2, "Sg Sn So"}},
-     .sampling = SAMPLED_ALL,
+     SAMPLED(ALL, ALL),
      .workers = {{0, "R8"}, {1, "R2 W0 V R5"}, {2, "R8 V R2"}}},
     {.name = "random-hasty",
      COMMON,
@@ -285,7 +287,7 @@ static const struct world_spec worlds[] = {
      .impatient = true,
      .keys = "aAbBcdefg",
      .before = {{0, "Sa SA Sb SB"}, {1, "Sc Sd Se Sf"}, {2, "Sg Sn So"}},
-     .sampling = SAMPLED_ALL,
+     SAMPLED(ALL, ALL),
      .workers = {{0, "R8"}, {1, "R2 W0 V R5"}, {2, "R4 X R4 V"}}},
     {.name = "random-recover-paper",
      COMMON,
@@ -295,7 +297,7 @@ static const struct world_spec worlds[] = {
      .impatient = true,
      .keys = "aAbBcdefg",
      .before = {{0, "Sa SA Sb SB"}, {1, "Sc Sd Se Sf"}, {2, "Sg Sn So"}},
-     .sampling = SAMPLED_ALL,
+     SAMPLED(ALL, ALL),
      .workers = {{0, "R8"}, {1, "R2 W0 V R5"}, {2, "R8 V R2"}}},
     {.name = "random-ids",
      COMMON,
@@ -306,7 +308,7 @@ static const struct world_spec worlds[] = {
      .late = 1 << 2 | 1 << 3,
      .keys = "aAbBcdef",
      .before = {{0, "Sa SA Sb SB"}, {1, "Sc Sd Se Sf"}},
-     .sampling = SAMPLED_ALL,
+     SAMPLED(ALL, ALL),
      .workers = {{0, "R5 L"}, {1, "R5 L"}, {2, "J R5 L"}, {3, "W0 J R5"}}},
     /* --- nobody is dead, and what sleepers have in hand is taken --------------------------------
      */
@@ -314,21 +316,21 @@ static const struct world_spec worlds[] = {
      TIGHT,
      .impatient = true,
      .before = {FULL2},
-     .sampling = SAMPLED_PAIRS,
+     SAMPLED(DEATHS, PAIRS),
      .workers = {{0, "Ss Ga"}, {1, "X"}}},
     {.name = "repair-requeue",
      TIGHT,
      .impatient = true,
      .before = {FULL2},
      .prepare = world_heat_ab,
-     .sampling = SAMPLED_DEATHS,
+     SAMPLED(DEATHS, DEATHS),
      .workers = {{0, "Ss Ga"}, {1, "X"}}},
     {.name = "repair-seal",
      PAIRS,
      .impatient = true,
      .keys = "ab",
      .before = {OPEN2},
-     .sampling = SAMPLED_DEATHS,
+     SAMPLED(DEATHS, DEATHS),
      .workers = {{0, "Sa Sb Sn So"}, {1, "X"}}},
     {.name = "repair-compact",
      TIGHT,
