@@ -46,6 +46,7 @@ struct conn *conn_create(int fd, const struct parser *fresh)
 
 void conn_destroy(struct conn *c)
 {
+	tls_conn_destroy(c->tls);
 	close(c->fd);
 	free(c->held);
 	free(c->unsent);
@@ -58,6 +59,7 @@ static void end(struct conn *c)
 
 	if (c->event_added)
 		event_del(&c->event);
+	c->event_added = false;
 	if (c->prev)
 		c->prev->next = c->next;
 	else
@@ -112,7 +114,8 @@ static ssize_t send_some(struct conn *c, const char *data, size_t bytes)
 	size_t sent = 0;
 
 	while (sent < bytes) {
-		ssize_t n = send(c->fd, data + sent, bytes - sent, MSG_NOSIGNAL);
+		ssize_t n = c->tls ? tls_send(c->tls, data + sent, bytes - sent)
+				   : send(c->fd, data + sent, bytes - sent, MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -356,7 +359,7 @@ static bool serve_input(struct conn *c)
 		return false;
 	char *to = into_held ? c->held + c->held_bytes : w->in;
 	size_t room = into_held ? c->held_room - c->held_bytes : CONN_READ_BYTES;
-	ssize_t n = recv(c->fd, to, room, 0);
+	ssize_t n = c->tls ? tls_recv(c->tls, to, room) : recv(c->fd, to, room, 0);
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
@@ -393,6 +396,10 @@ static void on_event(evutil_socket_t fd, short what, void *argument)
 	w->out.used = 0;
 	w->executor.keys_start = KEYS_ARE_SENT;
 	bool alive = what & EV_WRITE ? serve_output(c) : serve_input(c);
+
+	/* What TLS has taken from the socket already, no event will tell of. */
+	while (unlikely(c->tls) && alive && !c->unsent && !c->is_ending && tls_has_pending(c->tls))
+		alive = serve_input(c);
 	uint64_t done = atomic_load_explicit(&w->counts.requests, memory_order_relaxed) - before;
 
 	if (done)

@@ -17,6 +17,7 @@
 #include "base/hist.h"
 #include "serve/execute.h"
 #include "serve/parse.h"
+#include "serve/tls.h"
 
 /* Read at once; a request that is longer is collected in a buffer of its own. */
 #define CONN_READ_BYTES (64u << 10)
@@ -37,6 +38,7 @@ struct conn {
 	bool is_paused; /* replies wait to be sent; nothing is read */
 	bool is_ending; /* close once the replies are sent */
 	bool is_authorised;
+	struct tls_conn *tls; /* NULL: as it is */
 	uint64_t active_ms;
 	struct parser parser;
 	char *held; /* input that is no whole request, or must wait */

@@ -65,6 +65,7 @@ static int open_address(const struct addrinfo *a, const char *host, int backlog,
 {
 	const int on = 1;
 
+	l->is_tcp = true;
 	l->fd = socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0)
 		return -1;
@@ -171,6 +172,7 @@ int listen_unix(const char *path, unsigned mode, int backlog, struct listener *l
 	strcpy(a.sun_path, path);
 	if (is_left_behind(path, &a))
 		unlink(path);
+	l->is_tcp = false;
 	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0)
 		return REFUSE(FORGE_E_SYSTEM, "%s: %m", path);
@@ -199,6 +201,6 @@ void listen_close(struct listener *l)
 		return;
 	close(l->fd);
 	l->fd = -1;
-	if (l->name[0] == '/' || l->name[0] == '.')
+	if (!l->is_tcp)
 		unlink(l->name);
 }

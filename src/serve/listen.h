@@ -6,6 +6,7 @@
 #ifndef FORGE_SERVE_LISTEN_H
 #define FORGE_SERVE_LISTEN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +14,7 @@
 
 struct listener {
 	int fd;
+	bool is_tcp;
 	char name[112]; /* "127.0.0.1:11211", "[::1]:11211", "/run/x.sock" */
 };
 

@@ -56,7 +56,7 @@ static void reject(struct server *s, int fd)
 	close(fd);
 }
 
-static void take(struct server *s, int fd)
+static void take(struct server *s, int fd, bool encrypted)
 {
 	if (atomic_load_explicit(&s->open_count, memory_order_relaxed) >=
 	    s->options.connections_max) {
@@ -65,6 +65,12 @@ static void take(struct server *s, int fd)
 	}
 	struct conn *c = conn_create(fd, &s->parser);
 
+	if (c && encrypted)
+		c->tls = tls_conn_create(s->options.tls, fd);
+	if (c && encrypted && !c->tls) {
+		conn_destroy(c);
+		return;
+	}
 	if (!c) {
 		close(fd);
 		return;
@@ -73,15 +79,24 @@ static void take(struct server *s, int fd)
 	server_thread_take(&s->threads[s->next_thread++ % s->options.thread_count], c);
 }
 
+static bool is_tcp(const struct server *s, int fd)
+{
+	for (unsigned i = 0; i < s->listener_count; i++)
+		if (s->listeners[i].fd == fd)
+			return s->listeners[i].is_tcp;
+	return false;
+}
+
 static void on_accept(evutil_socket_t fd, short what, void *argument)
 {
 	struct server *s = argument;
+	bool encrypted = s->options.tls && is_tcp(s, fd);
 
 	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
 		int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (client >= 0) {
-			take(s, client);
+			take(s, client, encrypted);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)

@@ -14,6 +14,7 @@
 #include "layout/stats.h"
 #include "serve/auth.h"
 #include "serve/request.h"
+#include "serve/tls.h"
 
 /* What the pool holds, for statistics; 0 what is not known. */
 struct server_figures {
@@ -37,6 +38,7 @@ struct server_options {
 	uint64_t limit_bytes;		/* the pool's, for statistics */
 	enum request_protocol protocol; /* what clients may speak; UNKNOWN: they choose */
 	bool flush_permitted;
+	struct tls *tls;	 /* of TCP connections; NULL: they are as they are; borrowed */
 	const struct auth *auth; /* NULL: everybody may do everything; borrowed */
 	int backlog;
 	/* Addresses separated by commas, each with or without :port; NULL or port 0: no TCP. */

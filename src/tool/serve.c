@@ -11,6 +11,7 @@
 #include <grp.h>
 #include <inttypes.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +37,11 @@
 struct config {
 	const char *pool, *listen, *unix_path, *unix_mask, *pidfile, *user, *metrics, *policy,
 	    *auth;
+	const char *tls_certificate, *tls_key, *tls_authority;
 	uint64_t memory_mib, port, connections, threads, item_bytes, backlog, idle_us, udp_port;
 	uint64_t object_bytes;
 	unsigned protocol;
-	bool verbose, version, daemon, no_flush;
+	bool verbose, version, daemon, no_flush, tls;
 };
 
 static const struct opt options[] = {
@@ -72,7 +74,15 @@ static const struct opt options[] = {
     OPT_STRING(struct config, auth, "auth-file", 'Y', NULL, "FILE",
 	       "Let in only clients that name a user and password of FILE, which has a line "
 	       "user:password for each: by a set whose value is 'user password', or in binary by "
-	       "SASL PLAIN.  Both travel as they are."),
+	       "SASL PLAIN.  Both travel as they are, unless there is TLS."),
+    OPT_FLAG(struct config, tls, "tls", 'Z',
+	     "Encrypt TCP connections; needs --tls-cert and --tls-key.  Unix sockets and the "
+	     "metrics endpoint stay as they are."),
+    OPT_STRING(struct config, tls_certificate, "tls-cert", 0, NULL, "FILE",
+	       "The server's certificate in PEM, with those that lead to its authority behind it."),
+    OPT_STRING(struct config, tls_key, "tls-key", 0, NULL, "FILE", "Its private key in PEM."),
+    OPT_STRING(struct config, tls_authority, "tls-ca", 0, NULL, "FILE",
+	       "Let in only clients that show a certificate of this authority."),
     OPT_FLAG(struct config, no_flush, "disable-flush-all", 'F', "Refuse flush_all."),
     OPT_STRING(struct config, metrics, "metrics", 0, NULL, "ADDRESS:PORT",
 	       "Answer http://ADDRESS:PORT/metrics, for Prometheus; port 9150 if none is given."),
@@ -113,6 +123,7 @@ struct serving {
 	struct node *node; /* of its own pool, or NULL */
 	struct client *client;
 	struct auth *auth;
+	struct tls *tls;
 	struct server *server;
 	int recover_status;
 };
@@ -246,6 +257,30 @@ static void raise_file_limit(uint64_t connections)
 			 connections, wanted, (uint64_t)limit.rlim_cur);
 }
 
+/* Who may come in, and how. */
+static int open_doors(struct serving *s)
+{
+	const struct config *c = s->config;
+	const struct tls_files files = {c->tls_certificate, c->tls_key, c->tls_authority};
+	char text[512];
+
+	if (c->auth && auth_open(c->auth, &s->auth, text, sizeof(text)))
+		return tool_fail(&command_serve, "--auth-file: %s", text);
+	if (!c->tls && (files.certificate || files.key || files.authority))
+		return tool_fail(&command_serve,
+				 "files for TLS are named, but no --tls: add it, or "
+				 "leave them out");
+	if (!c->tls)
+		return 0;
+	if (!files.certificate || !files.key)
+		return tool_fail(&command_serve, "--tls needs --tls-cert and --tls-key");
+	/* OpenSSL writes to connections whose client has gone as to any other. */
+	signal(SIGPIPE, SIG_IGN);
+	if (tls_open(&files, &s->tls, text, sizeof(text)))
+		return tool_fail(&command_serve, "--tls: %s", text);
+	return 0;
+}
+
 static int open_server(struct serving *s, const struct opts_parsed *parsed)
 {
 	const struct config *c = s->config;
@@ -261,8 +296,8 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 		return tool_fail(&command_serve,
 				 "--unix-mask=%s: not permission bits in octal, such as 0700",
 				 c->unix_mask);
-	if (c->auth && auth_open(c->auth, &s->auth, text, sizeof(text)))
-		return tool_fail(&command_serve, "--auth-file: %s", text);
+	if (open_doors(s))
+		return TOOL_ERROR;
 	struct server_options o = {
 	    .client = s->client,
 	    .pool_name = s->pool_name,
@@ -275,6 +310,7 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 	    .limit_bytes = p->pool_bytes,
 	    .protocol = (enum request_protocol)c->protocol,
 	    .flush_permitted = !c->no_flush,
+	    .tls = s->tls,
 	    .auth = s->auth,
 	    .backlog = (int)c->backlog,
 	    .listen = tcp && (c->port || strchr(c->listen, ':')) ? c->listen : NULL,
@@ -426,6 +462,7 @@ static int run(int argc, char **argv)
 	server_close(s.server);
 	client_close(s.client);
 	auth_close(s.auth);
+	tls_close(s.tls);
 	if (node_close(s.node, false, text, sizeof(text)) && !status)
 		status = tool_fail(&command_serve, "%s", text);
 	return status;

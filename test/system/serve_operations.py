@@ -3,17 +3,20 @@ import glob
 import os
 import random
 import re
+import shutil
 import signal
 import socket
+import ssl
 import struct
+import subprocess
 import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 
-from harness import PATIENCE_S, case, main
-from memcache import Server, wait_until
+from harness import PATIENCE_S, Skip, case, main
+from memcache import Client, Server, wait_until
 
 
 @case
@@ -285,6 +288,86 @@ def who_is_not_known_does_nothing(t):
     t.forge("serve", "-m", "16", "-Y", t.path("none")).expect(2, err=t.path("none"))
 
 
+def certificates(t):
+    """An authority, a server and a client of it, and a client of another one."""
+    if not shutil.which("openssl"):
+        raise Skip("openssl is not there to make certificates: install openssl")
+
+    def run(*arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=PATIENCE_S)
+
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout")
+    for ca in ("ca", "other"):
+        run("req", "-x509", *curve, t.path(ca + ".key"), "-out", t.path(ca + ".pem"), "-subj",
+            "/CN=" + ca, "-days", "2")
+    for name, ca in (("server", "ca"), ("client", "ca"), ("stranger", "other")):
+        run("req", "-x509", *curve, t.path(name + ".key"), "-out", t.path(name + ".pem"), "-subj",
+            "/CN=localhost", "-days", "2", "-addext", "subjectAltName=DNS:localhost", "-CA",
+            t.path(ca + ".pem"), "-CAkey", t.path(ca + ".key"), "-addext", "basicConstraints=CA:FALSE")
+
+
+@case
+def connections_can_be_encrypted(t):
+    certificates(t)
+    files = ["--tls-cert", t.path("server.pem"), "--tls-key", t.path("server.key")]
+    s = Server(t, "-m", "32", "-t", "2", "-Z", *files, "-s", t.path("socket"))
+
+    def encrypted(server, name=None, version=None):
+        context = ssl.create_default_context(cafile=t.path("ca.pem"))
+        if name:
+            context.load_cert_chain(t.path(name + ".pem"), t.path(name + ".key"))
+        if version:
+            context.maximum_version = version
+        plain = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
+        return Client(context.wrap_socket(plain, server_hostname="localhost"))
+
+    value = bytes(range(256)) * 40
+    for version in (None, ssl.TLSVersion.TLSv1_2):
+        with encrypted(s, version=version) as c:
+            c.say(b"set k 0 0 %d\r\n%s\r\n" % (len(value), value), b"STORED\r\n")
+            # Replies in many records, 20 MB, which nobody reads at first; then many requests.
+            c.send((b"get" + b" k" * 500 + b"\r\n") * 4)
+            for _ in range(4):
+                assert c.until(b"END\r\n").count(value) == 500
+            c.send(b"".join(b"set k%d 0 0 %d\r\n%s\r\n" % (i, len(value), value)
+                            for i in range(300)))
+            assert c.hear(300 * 8) == b"STORED\r\n" * 300
+            c.send_split(b"get k1\r\n", 1)
+            assert c.until(b"END\r\n") == b"VALUE k1 0 %d\r\n%s\r\nEND\r\n" % (len(value), value)
+    # Who does not speak TLS is not let in, and harms nobody.
+    with s.connect() as c:
+        c.send(b"get k\r\n")
+        assert b"VALUE" not in c.closes()
+    # Unix sockets stay as they are.
+    with socket.socket(socket.AF_UNIX) as u:
+        u.connect(t.path("socket"))
+        u.sendall(b"get nope\r\n")
+        assert u.recv(100) == b"END\r\n"
+    # A client that goes away while it is written to.
+    c = encrypted(s)
+    c.send(b"get" + b" k" * 3000 + b"\r\n")
+    c.hear(10)
+    c.socket.close()
+    # Certificates of clients.
+    strict = Server(t, "-m", "16", "-t", "1", "-Z", *files, "--tls-ca", t.path("ca.pem"))
+    with encrypted(strict, "client") as c:
+        c.say(b"get a\r\n", b"END\r\n")
+    for name in (None, "stranger"):
+        try:
+            with encrypted(strict, name) as c:
+                c.send(b"get a\r\n")
+                assert not c.closes()
+        except (ssl.SSLError, OSError):
+            pass
+    assert s.end()[0] == strict.end()[0] == 0
+    t.forge("serve", "-m", "16", "-Z").expect(2, err="--tls-cert")
+    t.forge("serve", "-m", "16", *files).expect(2, err="--tls")
+    t.forge("serve", "-m", "16", "-Z", "--tls-cert", t.path("server.pem"), "--tls-key",
+            t.path("client.key")).expect(2, err="client.key")
+    t.forge("serve", "-m", "16", "-Z", "--tls-cert", t.path("none"), "--tls-key",
+            t.path("client.key")).expect(2, err="none")
+
+
 @case
 def metrics_for_prometheus(t):
     s = Server(t, "-m", "16", "-t", "2", "--metrics", "127.0.0.1:0")
@@ -401,7 +484,7 @@ def bad_options_are_named(t):
     refused("-a", "9", "-s", t.path("s"), err="octal")
     refused("-B", "morse", err="auto|ascii|binary")
     refused("--pool", t.pool, err="there is no pool")
-    refused("-Z", err="unknown option -Z")
+    refused("-S", err="unknown option -S")
     refused("--policy", "nope", err="no such policy")
     s = Server(t, "-m", "16")
     refused("-m", "16", "-l", f"127.0.0.1:{s.port}", err=str(s.port))
