@@ -11,20 +11,25 @@ static uint64_t object_scratch_bytes(const struct plan *p)
 	return round_up_u64((uint64_t)p->chunk_bytes + LAYOUT_PAD_BYTES, 64);
 }
 
-static uint64_t twim_scratch_bytes(const struct plan *p)
+/* What no two views share: objects and a TWIM. */
+static uint64_t own_scratch_bytes(const struct plan *p)
 {
-	return round_up_u64((uint64_t)p->group_objects * TWIM_BYTES, 64);
+	return 3 * object_scratch_bytes(p) +
+	       round_up_u64((uint64_t)p->group_objects * TWIM_BYTES, 64);
 }
 
 uint64_t cache_memory_bytes(const struct plan *p)
 {
-	return 3 * object_scratch_bytes(p) + twim_scratch_bytes(p) + evict_scratch_bytes(p);
+	return own_scratch_bytes(p) + evict_scratch_bytes(p);
 }
 
-int cache_init(struct cache *c, struct worker *w, struct cn *cn, struct lane *lane)
+/* evict: somebody else's scratch, or NULL for one of its own. */
+static int create(struct cache *c, struct worker *w, struct cn *cn, struct lane *lane,
+		  struct evict_scratch *evict)
 {
 	const struct plan *p = &cn->pool->plan;
-	uint64_t object_bytes = object_scratch_bytes(p), total = cache_memory_bytes(p);
+	uint64_t object_bytes = object_scratch_bytes(p), own_bytes = own_scratch_bytes(p);
+	uint64_t total = evict ? own_bytes : cache_memory_bytes(p);
 	uint8_t *memory = aligned_alloc(64, total);
 
 	if (!memory)
@@ -43,10 +48,20 @@ int cache_init(struct cache *c, struct worker *w, struct cn *cn, struct lane *la
 	    .fetched = memory + object_bytes,
 	    .other = memory + 2 * object_bytes,
 	    .twim = (uint64_t *)(void *)(memory + 3 * object_bytes),
-	    .evict = evict_scratch_place(p, memory + 3 * object_bytes + twim_scratch_bytes(p)),
+	    .evict = evict ? evict : evict_scratch_place(p, memory + own_bytes),
 	    .memory = memory,
 	};
 	return 0;
+}
+
+int cache_init(struct cache *c, struct worker *w, struct cn *cn, struct lane *lane)
+{
+	return create(c, w, cn, lane, NULL);
+}
+
+int cache_init_beside(struct cache *c, struct worker *w, struct cache *first)
+{
+	return create(c, w, first->cn, first->lane, first->evict);
 }
 
 void cache_fini(struct cache *c)
@@ -173,6 +188,8 @@ int cache_reserve(struct cache *c)
 
 		if (lane->reserve_count > 0)
 			return 0;
+		if (cache_is_late(c))
+			return FORGE_E_DEADLINE;
 		if (atomic_load_explicit(&c->cn->free_hint, memory_order_relaxed) > 0)
 			status = lane_claim_free(lane, c->worker, lane->reserve_cap);
 		if (status == FORGE_MISS && !some_ring_overlong(c->cn))

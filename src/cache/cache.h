@@ -83,6 +83,12 @@ struct cache {
 	struct cache_counters count;
 	struct tally tally;
 	struct cache_moment moment; /* of the operation under way */
+	/*
+	 * On the worker's clock; 0: none.  From then on an operation that has not taken effect
+	 * begins no further round, and gives up with FORGE_E_DEADLINE; nothing changed.  Set before
+	 * each operation by those who want it.
+	 */
+	uint64_t deadline_ns;
 
 	/* Scratch of this worker; registered with its fabric. */
 	uint8_t *object;  /* object being built, chunk_bytes */
@@ -101,6 +107,12 @@ uint64_t cache_memory_bytes(const struct plan *);
 
 /* Borrow worker, cn and lane; allocate scratch.  0 or FORGE_E_NO_MEMORY. */
 int cache_init(struct cache *, struct worker *, struct cn *, struct lane *);
+
+/*
+ * A further view for another fiber of first's thread, on its lane.  It uses first's scratch for
+ * evictions, which one flow of a lane needs at a time, and ends before it.  As cache_init().
+ */
+int cache_init_beside(struct cache *, struct worker *, struct cache *first);
 void cache_fini(struct cache *);
 
 /*
@@ -267,6 +279,18 @@ MAY_WAIT int cache_make_way(struct cache *, uint32_t ring);
  */
 MAY_WAIT int cache_begin(struct cache *);
 
+/* Is the operation's time up? */
+static inline int cache_is_late(const struct cache *c)
+{
+	return unlikely(c->deadline_ns) && clock_now_ns(c->worker->clock) >= c->deadline_ns;
+}
+
+/* The operation has taken effect, in part at least: it goes on whatever the time. */
+static inline void cache_commit(struct cache *c)
+{
+	c->deadline_ns = 0;
+}
+
 /* Has the object expired, or was it flushed, as of the operation's moment? */
 enum cache_over { CACHE_NOT_OVER, CACHE_EXPIRED, CACHE_FLUSHED };
 
@@ -290,7 +314,10 @@ MAY_WAIT int cache_poll(struct cache *);
  */
 MAY_WAIT int cache_recover(struct cache *);
 
-/* Make sure the lane's reserve holds a chunk: free ring, compaction, eviction. */
+/*
+ * Make sure the lane's reserve holds a chunk: free ring, compaction, eviction.  One flow of a lane
+ * at a time (lane->refilling).  Waits.  0, FORGE_E_NO_SPACE, FORGE_E_DEADLINE, FORGE_E_NODE.
+ */
 MAY_WAIT int cache_reserve(struct cache *);
 
 /*

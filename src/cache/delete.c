@@ -46,6 +46,7 @@ int cache_delete(struct cache *c, struct cache_key key)
 			if (!found)
 				c->count.deletes_found++;
 			found = 1;
+			cache_commit(c);
 			status = cache_note_dead(c, l.old_chunk, l.old_generation, l.old_sn);
 			if (status)
 				return status;

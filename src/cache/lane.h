@@ -66,6 +66,11 @@ struct lane {
 	struct open_group *filling[RING_QUEUES][LANE_FILLING_MAX]; /* oldest first */
 	uint32_t filling_count[RING_QUEUES];
 	uint32_t filling_max; /* for each ring */
+	/*
+	 * A fiber is closing a group, reserving a chunk or opening a group; the others that find no
+	 * room wait for it, or each of them would do all that for itself.
+	 */
+	uint8_t refilling;
 	struct lane_sealed sealed;
 	struct lane_chunk reserve[LANE_RESERVE_MAX];
 	uint32_t reserve_count;

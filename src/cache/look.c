@@ -13,6 +13,8 @@ void look_begin(struct look *l, const struct cache *c, struct cache_key key,
 
 int look_read(struct cache *c, struct cache_key key, struct look *l)
 {
+	if (cache_is_late(c))
+		return FORGE_E_DEADLINE;
 	int status = cache_read_view(c, &l->home, &l->view);
 
 	return status ? status : look_classify(c, key, l);

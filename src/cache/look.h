@@ -37,7 +37,8 @@ struct look {
 /* Prepare for a key; objects will be READ for that purpose.  No verb. */
 void look_begin(struct look *, const struct cache *, struct cache_key key, enum fab_purpose);
 
-/* READ the neighbourhood and classify.  Waits.  0 or FORGE_E_NODE. */
+/* A round begins: READ the neighbourhood and classify.  Waits.  0, FORGE_E_DEADLINE, FORGE_E_NODE.
+ */
 MAY_WAIT int look_read(struct cache *, struct cache_key key, struct look *);
 
 /* Classify the view that is there already (READ in another batch). */

@@ -9,8 +9,22 @@
 
 #include "pool/object.h"
 
-/* Tries to get a place in an open group. */
-#define PLACE_TRIES_MAX 8u
+/*
+ * Pauses in which others may refill the lane, or land what they have in groups that are closing.
+ * Both have bounds of their own; this one is far beyond them.
+ */
+#define PLACE_PAUSES_MAX (1u << 20)
+
+/* A place in a group bound for a ring.  0, or FORGE_E_AGAIN when none has room. */
+static int take(struct cache *c, uint32_t ring, uint32_t units, struct lane_place *place)
+{
+	struct open_group *g = lane_fit(c->lane, ring, units);
+
+	if (!g)
+		return FORGE_E_AGAIN;
+	*place = open_group_take(&c->cn->pool->plan, g, units);
+	return 0;
+}
 
 /*
  * No chunk is to be had: each is in somebody's hand, and some may be in ours, as groups bound for
@@ -22,12 +36,9 @@ static MAY_WAIT int find_room_elsewhere(struct cache *c, uint32_t ring, uint32_t
 {
 	struct lane *lane = c->lane;
 	uint32_t other = ring == RING_SMALL ? RING_MAIN : RING_SMALL;
-	struct open_group *g = lane_fit(lane, other, units);
 
-	if (g) {
-		*place = open_group_take(&c->cn->pool->plan, g, units);
+	if (take(c, other, units, place) == 0)
 		return 0;
-	}
 	if (!lane->filling_count[other] && !lane->filling_count[ring])
 		return FORGE_E_NO_SPACE;
 	int status = cache_close_group(c, lane->filling_count[other] ? other : ring);
@@ -35,34 +46,43 @@ static MAY_WAIT int find_room_elsewhere(struct cache *c, uint32_t ring, uint32_t
 	return status ? status : FORGE_E_AGAIN;
 }
 
-/* Room in a group bound for a ring: close, reserve and open until there is some. */
+/* Close, reserve and open, until a group bound for the ring has room; FORGE_E_AGAIN: go on. */
+static MAY_WAIT int refill(struct cache *c, uint32_t ring, uint32_t units, struct lane_place *place)
+{
+	struct lane *lane = c->lane;
+	int status = cache_make_way(c, ring);
+
+	if (!status)
+		status = cache_reserve(c);
+	if (!status && lane_may_open(lane, ring, units))
+		status = lane_open(lane, c->worker, ring);
+	if (status == FORGE_E_NO_SPACE)
+		return find_room_elsewhere(c, ring, units, place);
+	return status ? status : take(c, ring, units, place);
+}
+
+/*
+ * Room in a group bound for a ring.  Whoever finds none refills the lane, unless another fiber of
+ * it is at it: then it waits for that one.
+ */
 static MAY_WAIT int find_room(struct cache *c, uint32_t ring, uint32_t units,
 			      struct lane_place *place)
 {
 	struct lane *lane = c->lane;
 
-	for (unsigned try = 0; try < PLACE_TRIES_MAX; try++) {
-		struct open_group *g = lane_fit(lane, ring, units);
+	for (unsigned pauses = 0; pauses < PLACE_PAUSES_MAX; pauses++) {
+		int status = take(c, ring, units, place);
 
-		if (g) {
-			*place = open_group_take(&c->cn->pool->plan, g, units);
-			return 0;
+		if (status == FORGE_E_AGAIN && cache_is_late(c))
+			status = FORGE_E_DEADLINE;
+		if (status == FORGE_E_AGAIN && !lane->refilling) {
+			lane->refilling = 1;
+			status = refill(c, ring, units, place);
+			lane->refilling = 0;
 		}
-		int status = cache_make_way(c, ring);
-
-		if (!status)
-			status = cache_reserve(c);
-		if (!status && lane_may_open(lane, ring, units))
-			status = lane_open(lane, c->worker, ring);
-		if (status == FORGE_E_NO_SPACE) {
-			status = find_room_elsewhere(c, ring, units, place);
-			if (!status)
-				return 0;
-		}
-		if (status && status != FORGE_E_AGAIN)
+		if (status != FORGE_E_AGAIN)
 			return status;
-		if (status)
-			flow_pause(c->worker);
+		flow_pause(c->worker);
 	}
 	return FORGE_E_NO_SPACE;
 }

@@ -100,6 +100,7 @@ static MAY_WAIT int insert(struct cache *c, struct placing *p)
 	status = place_swing(c, p, slot, old, word, reread, &won);
 	if (status || !won)
 		return status ? status : FORGE_E_AGAIN;
+	cache_commit(c);
 	status = place_record(c, p, slot, word);
 	c->count.sets_inserted++;
 	return status || !reread ? status : resolve(c, p, slot, word);

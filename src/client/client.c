@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "client/alive.h"
+#include "client/name.h"
+#include "fabric/delay.h"
 #include "fabric/shm.h"
 #include "pool/recover.h"
 
@@ -25,6 +27,7 @@ struct client {
 	struct pool pool;
 	struct cn cn;
 	struct client_options options;
+	uint64_t latency_us;
 	/* Joining and leaving are a worker's business too; this one is the client's own. */
 	struct fab *fab;
 	struct worker worker;
@@ -39,6 +42,18 @@ struct session {
 	struct lane lane;
 	struct cache cache;
 };
+
+static int client_connect(struct client *c, struct fab **out)
+{
+	int status = shm_open_connection(c->map, out);
+
+	if (status || !c->latency_us)
+		return status;
+	struct fab *inner = *out;
+
+	*out = NULL;
+	return delay_open(inner, 1000 * c->latency_us, clock_monotonic(), out);
+}
 
 static int choose_policy(struct client *c, const struct policy **out, char *error_text,
 			 size_t error_bytes)
@@ -99,7 +114,7 @@ static int client_join(struct client *c, const struct policy *policy)
 static int client_attach(struct client *c, char *error_text, size_t error_bytes)
 {
 	const struct policy *policy;
-	int status = shm_open_connection(c->map, &c->fab);
+	int status = client_connect(c, &c->fab);
 
 	if (status) {
 		snprintf(error_text, error_bytes, "connecting: %s", status_sentence(status));
@@ -138,15 +153,19 @@ int client_open(const char *pool_name, const struct client_options *options, str
 		char *error_text, size_t error_bytes)
 {
 	struct client *c = calloc(1, sizeof(*c));
+	struct pool_name name;
 
 	if (!c) {
 		snprintf(error_text, error_bytes, "%s", status_sentence(FORGE_E_NO_MEMORY));
 		return FORGE_E_NO_MEMORY;
 	}
 	c->options = *options;
-	int status = shm_map_open(pool_name, 0, error_text, error_bytes, &c->map);
+	int status = name_parse(pool_name, &name, error_text, error_bytes);
 
-	if (!status && alive_open(pool_name, c->map, &c->alive)) {
+	c->latency_us = name.latency_us;
+	if (!status)
+		status = shm_map_open(name.where, 0, error_text, error_bytes, &c->map);
+	if (!status && alive_open(name.where, c->map, &c->alive)) {
 		status = FORGE_E_NO_MEMORY;
 		snprintf(error_text, error_bytes, "%s", status_sentence(status));
 	}
@@ -194,10 +213,14 @@ uint64_t client_memory_bytes(const struct client *c)
 static int session_attach(struct session *s)
 {
 	struct client *c = s->client;
-	int status = shm_open_connection(c->map, &s->fab);
+	int status = client_connect(c, &s->fab);
 
-	if (!status && c->options.count_verbs)
-		status = count_open(s->fab, &s->verbs, &s->fab);
+	if (!status && c->options.count_verbs) {
+		struct fab *inner = s->fab;
+
+		s->fab = NULL;
+		status = count_open(inner, &s->verbs, &s->fab);
+	}
 	if (status)
 		return status;
 	uint32_t index = atomic_fetch_add(&c->sessions_opened, 1);
@@ -416,6 +439,37 @@ int session_tend(struct session *s)
 
 	return status ? status
 		      : tally_tell_old(&s->cache.tally, &s->worker, s->cache.moment.now_ns);
+}
+
+struct cache *session_cache(struct session *s)
+{
+	return &s->cache;
+}
+
+int session_cache_open(struct session *s, struct worker *w, struct cache *out)
+{
+	worker_init(w, s->fab, clock_monotonic(), prng_u64(&s->worker.prng));
+	w->index = s->worker.index;
+	int status = cache_init_beside(out, w, &s->cache);
+
+	if (status)
+		return status;
+	status = cache_count_in_pool(out);
+	if (status)
+		cache_fini(out);
+	return status;
+}
+
+void session_cache_close(struct session *s, struct cache *c)
+{
+	if (!alive_is_forked(s->client->alive))
+		tally_close(&c->tally, c->worker);
+	cache_fini(c);
+}
+
+int client_is_forked(const struct client *c)
+{
+	return alive_is_forked(c->alive);
 }
 
 const struct cache_counters *session_counters(const struct session *s)

@@ -6,7 +6,7 @@
  * one thread.  Close every session before its client.
  *
  * A pool's name: `shm:/name` (POSIX shared memory), or a path to a file that can be mapped
- * (`file:/path`, `/path`, `./path`).
+ * (`file:/path`, `/path`, `./path`), and what client/name.h permits behind it.
  */
 #ifndef FORGE_CLIENT_CLIENT_H
 #define FORGE_CLIENT_CLIENT_H
@@ -101,6 +101,19 @@ void session_expect(struct session *, const struct cache_key *keys, unsigned n);
  * 0, FORGE_E_NODE or FORGE_E_FORKED.
  */
 int session_tend(struct session *);
+
+/*
+ * For those who run the flows of cache.h themselves: the session's view of the cache, and further
+ * ones on its connection and lane, one for each fiber of its thread that runs a flow beside
+ * others.  A further view borrows the worker, which is filled in.  Wait, with run_wait_poll.
+ * 0, FORGE_E_NO_MEMORY or FORGE_E_NODE.
+ */
+struct cache *session_cache(struct session *);
+MAY_WAIT int session_cache_open(struct session *, struct worker *, struct cache *out);
+MAY_WAIT void session_cache_close(struct session *, struct cache *);
+
+/* Is this a child that fork() made of the process that opened it?  Then no flow may run. */
+int client_is_forked(const struct client *);
 
 /* What this session did and which verbs it cost (zeroes unless count_verbs).  Borrowed. */
 const struct cache_counters *session_counters(const struct session *);
