@@ -41,6 +41,7 @@
 	RULE(DELETE_CLEARS_STALE, "Delete clears stale and invalid slots too")                     \
 	RULE(DELETE_HIGHEST_FIRST, "Delete removes the highest match first")                       \
 	RULE(DELETE_REREADS, "Delete re-READs until no match is left")                             \
+	RULE(SCAN_DOWNWARDS, "a scan READs the slots of a bucket from the last to the first")      \
 	RULE(SLOT_CAS_EXACT, "a slot changes only by CAS from the exact word seen")                \
 	RULE(SEAL_WAITS_IN_FLIGHT, "a group seals only when no Set is in flight in it")            \
 	RULE(CLAIM_BY_CHUNK_WORD, "only the winner of the chunk CAS owns a claimed chunk")         \

@@ -73,6 +73,7 @@ static const struct mutation mutations[] = {
     FOUND(DELETE_CLEARS_STALE, "slow-insert-delete", EXPLORE, 200),
     WITH(DELETE_HIGHEST_FIRST, GET_MERGES_MATCHES, "hole-delete-get", EXPLORE, 200000),
     FOUND(DELETE_REREADS, "hole-delete", EXPLORE, 10000),
+    FOUND(SCAN_DOWNWARDS, "hole-scan", EXPLORE, 20000),
     FOUND(SLOT_CAS_EXACT, "hole-set", EXPLORE, 30000),
     FOUND(SEAL_WAITS_IN_FLIGHT, "lane-seal2", EXPLORE, 10000),
     FOUND(CLAIM_BY_CHUNK_WORD, "repair-seal", EXPLORE, 1000),

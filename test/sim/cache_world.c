@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache/scan.h"
 #include "pool/object.h"
 
 #define VALUE_WORDS	  3u
@@ -171,6 +172,28 @@ static void recorded_get(struct cache_world *cw, struct cache *c, uint32_t key)
 	sim_op_end(c->worker, op, status ? HIST_MISS : HIST_OK, value);
 }
 
+static void note_key(void *context, struct cache_key key, const struct cache_value *value)
+{
+	struct cache_key *wanted = context;
+
+	if (wanted->data && wanted->bytes == key.bytes &&
+	    memcmp(wanted->data, key.data, key.bytes) == 0)
+		wanted->data = NULL;
+}
+
+/* A key that is there all the time is seen. */
+static void scan_for(struct cache_world *cw, struct cache *c, uint32_t key)
+{
+	struct cache_key wanted = world_key(cw, key);
+	struct index_home home = index_locate(&cw->pool.plan, wanted.data, wanted.bytes);
+	int status = cache_scan_home(c, home.bucket, note_key, &wanted);
+
+	if (status)
+		world_note(cw, status, "scan", key);
+	else if (wanted.data)
+		world_note(cw, FORGE_E_CORRUPT, "a scan that did not see it", key);
+}
+
 static void recorded_delete(struct cache_world *cw, struct cache *c, uint32_t key)
 {
 	uint32_t op = sim_op_begin(c->worker, HIST_DELETE, key, 0);
@@ -202,6 +225,9 @@ static void run_word(struct cache_world *cw, struct world_worker *ww, char verb,
 		return;
 	case 'D':
 		recorded_delete(cw, &ww->cache, key);
+		return;
+	case 'K':
+		scan_for(cw, &ww->cache, key);
 		return;
 	default:
 		assert(verb == 'Y');

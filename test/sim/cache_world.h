@@ -12,6 +12,7 @@
  * share the home bucket but not the fingerprint.
  *
  *   Sa  Set a to a new value    Ga  Get a    Da  Delete a
+ *   Ka  scan the bucket, and see a, which is there all the time
  *   Y   poll                    Rn  n random operations on the world's keys
  *   Nn  n Sets of the keys n to z in turn, whose homes are elsewhere
  *   J   join the pool, and recover who is dead first   L   leave it

@@ -269,6 +269,13 @@ static const struct world_spec worlds[] = {
      .keys = "a",
      .before = {OPEN2, {0, "Sb"}},
      .workers = {{0, "Sa Ga"}, {1, "Db Sa"}}},
+    /* ... and the key moves there while a scan is on its way. */
+    {.name = "hole-scan",
+     .kills_long = true,
+     INDEX,
+     .keys = "a",
+     .before = {OPEN2, {0, "Sb"}},
+     .workers = {{0, "Sa Ka"}, {1, "Db Sa"}}},
     {.name = "hole-get",
      .kills_long = true,
      INDEX,

@@ -74,6 +74,28 @@ def values_expire_and_a_flush_forgets(t):
 
 
 @case
+def every_key_is_printed(t):
+    t.node("--size", "16M")
+    t.on_pool("keys").expect(1, b"")
+    t.on_pool("set", "plain", "12345").expect(0)
+    t.on_pool("set", "--ttl", "1h", "a b\\\n\u00e4", "1").expect(0)
+    t.on_pool("set", "--ttl", "1us", "brief", "1").expect(0)
+    lines = t.on_pool("keys").expect(0).out.splitlines()
+    assert sorted(lines) == [rb"a\x20b\x5c\x0a\xc3\xa4", b"plain"], lines
+    rows = {line.split()[2]: line.split()[:2] for line in t.on_pool("keys", "-l").expect(0).out.splitlines()}
+    assert rows[b"plain"] == [b"5", b"-"], rows
+    assert rows[lines[0] if lines[1] == b"plain" else lines[1]][0] == b"1"
+    assert 3000 < int([row for row in rows.values() if row[1] != b"-"][0][1]) <= 3600, rows
+    t.on_pool("flush").expect(0)
+    t.on_pool("keys").expect(1, b"")
+    # Several attachments: more than a mebibyte of text.
+    t.on_pool("bench", "--workload", "uniform", "--keys", "40000", "--ops", "200000",
+              "--value-bytes", "64").expect(0)
+    found = t.on_pool("keys", "--long").expect(0).out.splitlines()
+    assert len(found) == len({line.split()[2] for line in found}) > 35000, len(found)
+
+
+@case
 def values_from_every_source(t):
     t.node("--size", "16M")
     value = bytes(range(256)) * 40
