@@ -7,11 +7,15 @@
 #ifndef FORGE_BASE_STATUS_H
 #define FORGE_BASE_STATUS_H
 
+/* forge/forge.h has the same enum for programs; test/unit/lib_header.c compares the two. */
+#ifndef FORGE_STATUS_DEFINED
+#define FORGE_STATUS_DEFINED
 enum forge_status {
 #define STATUS(name, value, sentence) name = value,
 #include "base/status.def"
 #undef STATUS
 };
+#endif
 
 /* The sentence of a status, without a full stop; never NULL.  Static memory, any thread. */
 const char *status_sentence(int status);

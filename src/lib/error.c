@@ -1,0 +1,81 @@
+/* error.c: statuses as text, and what the thread's last failed call has to say. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "lib/lib.h"
+
+static _Thread_local char detail[768];
+
+const char *forge_status_name(int status)
+{
+	return status_name(status);
+}
+
+const char *forge_status_text(int status)
+{
+	return status_sentence(status);
+}
+
+const char *forge_detail(void)
+{
+	return detail;
+}
+
+int lib_fail(int status, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(detail, sizeof(detail), format, arguments);
+	va_end(arguments);
+	return status;
+}
+
+int lib_fail_op(const struct forge_session *s, const struct forge_op *op)
+{
+	const char *pool = s->client->pool_name;
+	int status = op->status;
+
+	switch (status) {
+	case FORGE_E_KEY_LONG:
+		return lib_fail(status, "the key has %zu bytes, the limit is %zu", op->key.bytes,
+				s->client->limits.key_bytes);
+	case FORGE_E_VALUE_LARGE:
+		return lib_fail(
+		    status,
+		    "the item of %zu bytes is too large for pool %s, which takes values of "
+		    "%zu: store less, or format a pool with a larger --object-bytes",
+		    op->key.bytes + op->item.value.bytes, pool, s->client->limits.value_bytes);
+	case FORGE_E_BUFFER_SMALL:
+		return lib_fail(status, "the value has %zu bytes, the buffer %zu", op->found.bytes,
+				op->buffer_bytes);
+	case FORGE_E_NO_SPACE:
+		return lib_fail(status,
+				"pool %s: every chunk is in use by compute nodes: format a larger "
+				"pool, or use fewer sessions",
+				pool);
+	case FORGE_E_NODE:
+		return lib_fail(status, "pool %s: %s: close the client and open it again", pool,
+				status_sentence(status));
+	case FORGE_E_DEADLINE:
+		return lib_fail(status, "pool %s: the operation's time was up before it was done",
+				pool);
+	default:
+		if (status < 0)
+			lib_fail(status, "pool %s: %s", pool, status_sentence(status));
+		return status;
+	}
+}
+
+int lib_check_session(const struct forge_session *s)
+{
+	if (unlikely(!s))
+		return lib_fail(FORGE_E_INVAL, "the session is NULL");
+	if (unlikely(!s->session))
+		return lib_fail(FORGE_E_INVAL, "the session is closed");
+	if (unlikely(client_is_forked(s->client->client)))
+		return lib_fail(FORGE_E_FORKED,
+				"this process is a child of the one that opened the session: open "
+				"a client of its own with forge_open()");
+	return 0;
+}

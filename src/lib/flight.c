@@ -1,0 +1,375 @@
+/* flight.c: submitting, running and collecting operations. */
+#include "lib/flight.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+/* ---- lists -------------------------------------------------------------------------------- */
+
+static void list_init(struct op_list *l)
+{
+	l->first = NULL;
+	l->end = &l->first;
+}
+
+static void list_put(struct op_list *l, struct forge_op *op)
+{
+	op->next = NULL;
+	*l->end = op;
+	l->end = &op->next;
+}
+
+static struct forge_op *list_take(struct op_list *l)
+{
+	struct forge_op *op = l->first;
+
+	if (op) {
+		l->first = op->next;
+		if (!l->first)
+			l->end = &l->first;
+		op->next = NULL;
+	}
+	return op;
+}
+
+/* The flow that keeps the value of an op that is done; NULL: none does. */
+static struct flow *op_flow(const struct forge_op *op)
+{
+	return (struct flow *)(uintptr_t)op->opaque[1];
+}
+
+/* ---- flows -------------------------------------------------------------------------------- */
+
+static struct flow *flow_create(struct forge_session *s)
+{
+	struct flow *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->session = s;
+	f->cache = &f->own_cache;
+	if (session_cache_open(s->session, &f->own_worker, &f->own_cache)) {
+		free(f);
+		return NULL;
+	}
+	f->next_all = s->flight.all;
+	s->flight.all = f;
+	s->flight.flow_count++;
+	return f;
+}
+
+/* A flow for an op of that kind; NULL: not now. */
+static struct flow *flow_take(struct forge_session *s, int waited)
+{
+	struct flight *fl = &s->flight;
+	struct flow *f = fl->idle;
+
+	if (f) {
+		fl->idle = f->next;
+		return f;
+	}
+	if (fl->flow_count < fl->flow_max) {
+		f = flow_create(s);
+		if (f)
+			return f;
+		fl->flow_max = fl->flow_count; /* what there is will have to do */
+	}
+	if (waited && !fl->own_busy) {
+		fl->own_busy = 1;
+		return &fl->own;
+	}
+	return NULL;
+}
+
+static void flow_put(struct flight *fl, struct flow *f)
+{
+	f->op = NULL;
+	if (f == &fl->own) {
+		fl->own_busy = 0;
+		f->cache->worker->wait = &run_wait_poll;
+		return;
+	}
+	f->next = fl->idle;
+	fl->idle = f;
+}
+
+/* ---- running ------------------------------------------------------------------------------ */
+
+/* Bring the value of an op where it outlives its flow. */
+static void keep_value(struct forge_session *s, struct forge_op *op)
+{
+	void *kept = arena_take(&s->flight.arena, op->found.bytes);
+
+	if (!kept) {
+		op->status = FORGE_E_NO_MEMORY;
+		op->found = (struct forge_value){0};
+		return;
+	}
+	memcpy(kept, op->found.data, op->found.bytes);
+	op->found.data = kept;
+}
+
+static void done(struct flight *fl, struct forge_op *op, struct flow *lender)
+{
+	op->opaque[1] = (uintptr_t)lender;
+	list_put(&fl->done, op);
+	fl->done_count++;
+}
+
+static void finish(struct flow *f)
+{
+	struct forge_session *s = f->session;
+	struct flight *fl = &s->flight;
+	struct forge_op *op = f->op;
+	int lends = op_lends(op);
+
+	if (f->waited) {
+		if (lends)
+			keep_value(s, op);
+		fl->waited_left--;
+	} else {
+		done(fl, op, lends ? f : NULL);
+	}
+	if (f->waited || !lends)
+		flow_put(fl, f);
+}
+
+static void flow_main(struct worker *w, void *argument)
+{
+	struct flow *f = argument;
+
+	op_execute(f->session, f->cache, f->op);
+	f->session->flight.active--;
+	finish(f);
+}
+
+/* Begin ops of a list as long as there are flows, and, where they end at once, until `enough`. */
+static void begin(struct forge_session *s, struct op_list *list, int waited, size_t enough)
+{
+	struct flight *fl = &s->flight;
+
+	while (list->first && (fl->loop || fl->done_count < enough)) {
+		struct flow *f = flow_take(s, waited);
+
+		if (!f)
+			return;
+		f->op = list_take(list);
+		f->waited = (uint8_t)waited;
+		if (!fl->loop) {
+			op_execute(s, f->cache, f->op);
+			finish(f);
+			continue;
+		}
+		fl->active++;
+		if (fiber_loop_spawn(fl->loop, f->cache->worker, flow_main, f)) {
+			fl->active--;
+			f->op->status = FORGE_E_NO_MEMORY;
+			finish(f);
+		}
+	}
+}
+
+/* Nothing can run because not one flow could be made: say so instead of waiting for ever. */
+static void fail_stranded(struct flight *fl)
+{
+	while (fl->flow_count == 0 && fl->flow_max == 0 && fl->submitted.first) {
+		struct forge_op *op = list_take(&fl->submitted);
+
+		op->status = FORGE_E_NO_MEMORY;
+		done(fl, op, NULL);
+	}
+}
+
+static void go_on(struct forge_session *s, size_t enough)
+{
+	struct flight *fl = &s->flight;
+
+	begin(s, &fl->waited, 1, SIZE_MAX);
+	begin(s, &fl->submitted, 0, enough);
+	fail_stranded(fl);
+	if (fl->active > 0)
+		fiber_loop_turn(fl->loop);
+}
+
+void flight_begin(struct flight *fl)
+{
+	arena_reset(&fl->arena);
+}
+
+void flight_run(struct forge_session *s, struct forge_op *ops, size_t n)
+{
+	struct flight *fl = &s->flight;
+
+	if (!fl->loop) {
+		for (size_t i = 0; i < n; i++) {
+			op_begin(s, &ops[i]);
+			op_execute(s, s->cache, &ops[i]);
+			if (op_lends(&ops[i]))
+				keep_value(s, &ops[i]);
+		}
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		op_begin(s, &ops[i]);
+		list_put(&fl->waited, &ops[i]);
+	}
+	fl->waited_left = n;
+	while (fl->waited_left > 0)
+		go_on(s, SIZE_MAX);
+}
+
+int op_wait(struct forge_session *s, struct forge_op *op)
+{
+	if (unlikely(s->flight.active > 0)) {
+		/* Those may hold what this one needs, e.g. be getting a chunk for both. */
+		flight_begin(&s->flight);
+		flight_run(s, op, 1);
+	} else {
+		op_begin(s, op);
+		op_execute(s, s->cache, op);
+	}
+	return op->status < 0 ? lib_fail_op(s, op) : op->status;
+}
+
+/* ---- the calls ---------------------------------------------------------------------------- */
+
+static int check_ops(struct forge_session *s, const struct forge_op *ops, size_t n)
+{
+	int status = lib_check_session(s);
+
+	if (!status && !ops && n > 0)
+		status = lib_fail(FORGE_E_INVAL, "the array of operations is NULL");
+	return status;
+}
+
+int forge_run(struct forge_session *s, struct forge_op *ops, size_t n)
+{
+	int status = check_ops(s, ops, n);
+
+	if (status)
+		return status;
+	flight_begin(&s->flight);
+	flight_run(s, ops, n);
+	return 0;
+}
+
+int forge_submit(struct forge_session *s, struct forge_op *ops, size_t n)
+{
+	int status = check_ops(s, ops, n);
+
+	if (status)
+		return status;
+	for (size_t i = 0; i < n; i++) {
+		op_begin(s, &ops[i]);
+		list_put(&s->flight.submitted, &ops[i]);
+	}
+	s->flight.pending += n;
+	return 0;
+}
+
+/* Values given out by the last poll are void: their flows may work again. */
+static void take_back(struct flight *fl)
+{
+	while (fl->lent) {
+		struct flow *f = fl->lent;
+
+		fl->lent = f->next;
+		flow_put(fl, f);
+	}
+}
+
+static void wait_for_one(struct forge_session *s, unsigned max, uint64_t wait_us)
+{
+	const struct flight *fl = &s->flight;
+	const struct worker *w = s->cache->worker;
+	uint64_t start_us = wait_us && wait_us != FORGE_WAIT_FOREVER ? worker_now_us(w) : 0;
+
+	do {
+		go_on(s, max);
+		if (fl->done.first || fl->pending == 0 || wait_us == 0)
+			return;
+	} while (wait_us == FORGE_WAIT_FOREVER || worker_now_us(w) - start_us < wait_us);
+}
+
+int forge_poll(struct forge_session *s, struct forge_op **ops, unsigned max, uint64_t wait_us)
+{
+	int status = lib_check_session(s);
+
+	if (!status && !ops && max > 0)
+		status = lib_fail(FORGE_E_INVAL, "the array for operations that are done is NULL");
+	if (status)
+		return status;
+	struct flight *fl = &s->flight;
+	unsigned n = 0;
+
+	take_back(fl);
+	if (max > INT32_MAX)
+		max = INT32_MAX;
+	if (max == 0)
+		return session_tend(s->session);
+	wait_for_one(s, max, wait_us);
+	for (; n < max && fl->done.first; n++) {
+		ops[n] = list_take(&fl->done);
+		struct flow *lender = op_flow(ops[n]);
+
+		if (lender) {
+			lender->next = fl->lent;
+			fl->lent = lender;
+		}
+	}
+	fl->done_count -= n;
+	fl->pending -= n;
+	return (int)n;
+}
+
+size_t forge_pending(const struct forge_session *s)
+{
+	return s && s->session ? s->flight.pending : 0;
+}
+
+/* ---- beginning and end -------------------------------------------------------------------- */
+
+int flight_open(struct forge_session *s, unsigned flow_max)
+{
+	struct flight *fl = &s->flight;
+
+	*fl = (struct flight){.flow_max = flow_max, .own = {.session = s, .cache = s->cache}};
+	list_init(&fl->waited);
+	list_init(&fl->submitted);
+	list_init(&fl->done);
+	if (fab_caps(s->cache->worker->fab)->completes_at_post)
+		return 0;
+	fl->loop = fiber_loop_create(0);
+	return fl->loop ? 0 : FORGE_E_NO_MEMORY;
+}
+
+void flight_close(struct forge_session *s, int is_forked)
+{
+	struct flight *fl = &s->flight;
+
+	while (!is_forked && (fl->active > 0 || fl->submitted.first)) {
+		struct forge_op *done_ops;
+
+		/* Whoever closes the session does not look at values any more. */
+		while (forge_poll(s, &done_ops, 1, 0) > 0)
+			;
+	}
+	while (fl->all) {
+		struct flow *f = fl->all;
+
+		fl->all = f->next_all;
+		f->own_worker.wait = &run_wait_poll;
+		session_cache_close(s->session, &f->own_cache);
+		free(f);
+	}
+	fiber_loop_destroy(fl->loop);
+	arena_destroy(&fl->arena);
+}
+
+void flight_count(const struct flight *fl, struct cache_counters *into)
+{
+	for (const struct flow *f = fl->all; f; f = f->next_all)
+		cache_counters_merge(into, &f->own_cache.count);
+}
