@@ -75,7 +75,7 @@ def install(t):
         for name in files:
             found[name] = os.path.join(directory, name)
     for name in ("forge.h", "libforge.a", "libforge.so", "forge.pc", "forge.3", "forge_get.3",
-                 "forge_set.3", "forge_submit.3", "forge_scan.3"):
+                 "forge_set.3", "forge_submit.3", "forge_scan.3", "__init__.py"):
         assert name in found, f"{name} was not installed: {sorted(found)}"
     libraries = os.path.dirname(found["libforge.so"])
     return found, {**t.env, "LD_LIBRARY_PATH": libraries, "PKG_CONFIG_SYSROOT_DIR": t.dir,
