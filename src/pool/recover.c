@@ -1,15 +1,11 @@
 /* recover.c: the transcript of the argument in recover.h. */
 #include "pool/recover.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "layout/stats.h"
 #include "pool/ring.h"
-
-#define SWEEP_WORDS 4096u /* READ at once from chunk table and rings */
 
 struct recover {
 	const struct pool *pool;
@@ -51,17 +47,10 @@ int recover_create(const struct pool *pool, struct worker *w, struct recover **o
 	return status;
 }
 
-void recover_report_merge(struct recover_report *into, const struct recover_report *from)
-{
-#define FIELD(name, sentence) into->name += from->name;
-	RECOVER_FIELDS(FIELD)
-#undef FIELD
-}
-
 static MAY_WAIT int read_words(struct worker *w, uint64_t raddr, uint64_t *words, uint64_t count)
 {
 	for (uint64_t done = 0; done < count;) {
-		uint64_t part = min_u64(count - done, SWEEP_WORDS);
+		uint64_t part = min_u64(count - done, RECOVER_SWEEP_WORDS);
 		struct fab_op op =
 		    fab_read(FAB_CONTROL, raddr + 8 * done, words + done, (uint32_t)(8 * part));
 		int status = flow_run(w, &op, 1);
@@ -557,45 +546,4 @@ int recover_repair(const struct pool *pool, struct worker *w, const struct liven
 		status = recover_orphans(r, w, report);
 	recover_destroy(r);
 	return status;
-}
-
-uint64_t recover_report_sum(const struct recover_report *r)
-{
-	uint64_t sum = 0;
-
-#define FIELD(name, sentence) sum += r->name;
-	RECOVER_FIELDS(FIELD)
-#undef FIELD
-	return sum - r->races_lost;
-}
-
-static uint64_t sweep_reads(uint64_t words)
-{
-	return (words + SWEEP_WORDS - 1) / SWEEP_WORDS;
-}
-
-uint64_t recover_verbs_max(const struct plan *p, const struct recover_report *r,
-			   uint32_t dead_count)
-{
-	/* Chunk table, rings and cursors twice; its line, the count of groups, the line's CAS. */
-	uint64_t sweeps =
-	    2 * sweep_reads(p->chunk_count) + 2 * RING_COUNT * sweep_reads(p->ring_nodes) + 2 + 3;
-
-	return 1 + dead_count * sweeps +
-	       RECOVER_VERBS_OWNED * (r->reserved_freed + r->open_freed + r->evicting_freed) +
-	       RECOVER_VERBS_ORPHAN * (r->queued_again + r->queued_freed + r->free_again) +
-	       RECOVER_VERBS_NODE * r->nodes_reset;
-}
-
-void recover_report_print(const struct recover_report *r, char *text, size_t text_bytes)
-{
-	size_t used = 0;
-
-	snprintf(text, text_bytes, "nothing");
-#define FIELD(name, sentence)                                                              \
-	if (r->name && used < text_bytes)                                                  \
-		used += (size_t)snprintf(text + used, text_bytes - used, "%s%s: %" PRIu64, \
-					 used ? "; " : "", sentence, r->name);
-	RECOVER_FIELDS(FIELD)
-#undef FIELD
 }

@@ -60,6 +60,7 @@ struct recover_report {
 
 struct recover;
 
+#define RECOVER_SWEEP_WORDS 4096u /* READ at once from chunk table and rings */
 /* Clear the dead map, ticket, chunk word, node; and another ticket for each node left behind. */
 #define RECOVER_VERBS_OWNED 4u
 /* As many looks of three verbs, and the same. */
