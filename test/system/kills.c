@@ -26,6 +26,7 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "base/compiler.h"
 #include "base/parse.h"
@@ -213,15 +214,21 @@ static int stop_one(struct prng *prng, uint32_t sleeper)
 
 	assert_true(line.joined);
 	herd_sleep_us(prng_below(prng, 5000));
+	/* The signal is only on its way when kill() returns: wait until the process has stopped. */
+	siginfo_t info;
+
 	kill(pid, SIGSTOP);
+	waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOWAIT);
 	herd_sleep_us(us);
 	herd.pids[sleeper] = 0; /* nobody expects anything of it */
 	uint64_t before = stress_node_ops(herd.s, sleeper);
 	int failed = herd_progress(&herd, 500);
 
 	herd.pids[sleeper] = pid;
-	if (!failed && stress_node_ops(herd.s, sleeper) != before)
-		failed = -1; /* it does not sleep: this shows nothing */
+	if (!failed && stress_node_ops(herd.s, sleeper) != before) {
+		print_error("node %u does not sleep: this shows nothing\n", sleeper);
+		failed = -1;
+	}
 	if (!failed && !herd_line_stands(&herd, &line)) {
 		print_error("CN %u only slept, and was recovered\n", line.cn);
 		failed = -1;
