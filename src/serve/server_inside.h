@@ -50,7 +50,7 @@ struct server {
 	struct evhttp *http;
 	char metrics_name[112];
 	unsigned next_thread;
-	int signal;
+	_Atomic int signal; /* that asked for the end, 0 none */
 	uint64_t start_ms;
 	_Atomic uint32_t open_count;	  /* connections */
 	_Atomic uint64_t rejected_count;  /* beyond the limit */
