@@ -10,14 +10,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-int conn_worker_init(struct conn_worker *w, uint32_t value_bytes_max)
+int conn_worker_init(struct conn_worker *w, uint32_t reply_value_bytes)
 {
-	w->out.room = CONN_SEND_BYTES + OUT_REPLY_BYTES_MAX + value_bytes_max;
+	w->out.room = CONN_SEND_BYTES + OUT_REPLY_BYTES_MAX + reply_value_bytes;
 	w->out.data = malloc(w->out.room);
 	w->in = malloc(CONN_READ_BYTES);
 	w->executor.out = &w->out;
 	w->executor.counts = &w->counts;
-	w->executor.value_bytes_max = value_bytes_max;
 	w->now_ms = clock_now_ns(clock_monotonic()) / 1000000;
 	if (w->out.data && w->in)
 		return 0;

@@ -70,8 +70,11 @@ struct conn_worker {
 	bool is_draining;
 };
 
-/* Buffers of a worker; executor's own fields are the caller's.  0 or FORGE_E_NO_MEMORY. */
-int conn_worker_init(struct conn_worker *, uint32_t value_bytes_max);
+/*
+ * Buffers of a worker, for replies with values of at most reply_value_bytes, whoever stored them;
+ * executor's own fields are the caller's.  0 or FORGE_E_NO_MEMORY.
+ */
+int conn_worker_init(struct conn_worker *, uint32_t reply_value_bytes);
 void conn_worker_fini(struct conn_worker *);
 
 /*

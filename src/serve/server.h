@@ -33,8 +33,9 @@ struct server_options {
 	const char *version;   /* of the program */
 	uint32_t thread_count; /* at least 1 */
 	uint32_t connections_max;
-	uint64_t idle_timeout_us; /* 0: none */
-	uint32_t value_bytes_max;
+	uint64_t idle_timeout_us;	/* 0: none */
+	uint32_t value_bytes_max;	/* of what clients may store */
+	uint32_t reply_value_bytes;	/* of what may be in the pool, whoever stored it */
 	uint64_t limit_bytes;		/* the pool's, for statistics */
 	enum request_protocol protocol; /* what clients may speak; UNKNOWN: they choose */
 	bool flush_permitted;

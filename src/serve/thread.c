@@ -117,6 +117,7 @@ int server_thread_open(struct server_thread *t, struct server *s, char *error_te
 		return status;
 	t->conns.executor = (struct executor){
 	    .session = t->session,
+	    .value_bytes_max = o->value_bytes_max,
 	    .flush_permitted = o->flush_permitted,
 	    .auth = o->auth,
 	    .context = t,
@@ -126,7 +127,7 @@ int server_thread_open(struct server_thread *t, struct server *s, char *error_te
 	t->conns.open_count = &s->open_count;
 	t->conns.idle_timeout_ms = o->idle_timeout_us / 1000;
 	t->conns.base = event_base_new();
-	if (conn_worker_init(&t->conns, o->value_bytes_max) || !t->conns.base || t->wake_fd < 0 ||
+	if (conn_worker_init(&t->conns, o->reply_value_bytes) || !t->conns.base || t->wake_fd < 0 ||
 	    pthread_create(&t->thread, NULL, run, t)) {
 		snprintf(error_text, error_bytes, "a worker thread cannot be started: %m");
 		return FORGE_E_SYSTEM;

@@ -29,6 +29,8 @@
 
 /* As `forge node`: how often to look for dead compute nodes. */
 #define LOOK_US 100000
+/* How often to look whether somebody else's memory node is still there. */
+#define NODE_LOOK_US 1000000
 /* Descriptors beside those of connections. */
 #define OTHER_FILES 64
 /* An index that size is counted through when somebody asks; a larger one is estimated. */
@@ -126,6 +128,7 @@ struct serving {
 	struct tls *tls;
 	struct server *server;
 	int recover_status;
+	bool node_is_gone; /* told once */
 };
 
 /* ---- statistics --------------------------------------------------------------------------- */
@@ -176,6 +179,23 @@ static void look_for_dead(void *context)
 		log_error("%s: looking for dead compute nodes: %s", s->pool_name,
 			  status_sentence(status));
 	s->recover_status = status;
+}
+
+/*
+ * What is mapped is served on whatever becomes of the node, but nobody can attach any more, and
+ * nobody takes back what the dead held.
+ */
+static void look_at_node(void *context)
+{
+	struct serving *s = context;
+	char text[512];
+	bool gone = node_is_serving(s->pool_name, text, sizeof(text)) != 1;
+
+	if (gone && !s->node_is_gone)
+		log_warn("%s: its memory node has ended: start it again with 'forge node --pool "
+			 "%s', or end this server",
+			 s->pool_name, s->pool_name);
+	s->node_is_gone = gone;
 }
 
 /* ---- the pool ----------------------------------------------------------------------------- */
@@ -307,6 +327,7 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 	    .idle_timeout_us = c->idle_us,
 	    .value_bytes_max =
 		(uint32_t)(c->item_bytes ? min_u64(c->item_bytes, largest) : largest),
+	    .reply_value_bytes = (uint32_t)largest,
 	    .limit_bytes = p->pool_bytes,
 	    .protocol = (enum request_protocol)c->protocol,
 	    .flush_permitted = !c->no_flush,
@@ -319,8 +340,8 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 	    .unix_mode = (unsigned)mode,
 	    .metrics = c->metrics,
 	    .figures = count_pool,
-	    .chore = s->node ? look_for_dead : NULL,
-	    .chore_us = LOOK_US,
+	    .chore = s->node ? look_for_dead : look_at_node,
+	    .chore_us = s->node ? LOOK_US : NODE_LOOK_US,
 	    .context = s,
 	};
 

@@ -70,6 +70,19 @@ def a_killed_server_loses_nobody_elses_values(t):
 
 
 @case
+def a_server_says_that_its_node_has_ended(t):
+    node = t.node("--size", "16M")
+    s = Server(t, "--pool", t.pool, "-t", "1")
+    s.say(b"set a 0 0 1\r\nx\r\n", b"STORED\r\n")
+    node.process.kill()
+    node.process.communicate()
+    time.sleep(2.5)
+    s.say(b"get a\r\n", b"VALUE a 0 1\r\nx\r\nEND\r\n")
+    code, err = s.end()
+    assert code == 0 and err.count("its memory node has ended") == 1, (code, err)
+
+
+@case
 def sigterm_answers_what_has_come(t):
     s = Server(t, "-m", "32", "-t", "2")
     idle, half, busy = s.connect(), s.connect(), s.connect()

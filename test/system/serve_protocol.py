@@ -330,6 +330,14 @@ def servers_on_one_pool_are_one_cache(t):
     for thread in threads:
         thread.join()
     two.say(b"get i\r\n", b"VALUE i 0 4\r\n8000\r\nEND\r\n")
+    # Limits are each server's own: what another one let in is given out.
+    small = Server(t, "--pool", t.pool, "-t", "1", "-I", "100")
+    value = b"v" * 15000
+    one.say(b"set big 0 0 15000\r\n" + value + b"\r\n", b"STORED\r\n")
+    small.say(b"get big big big big big big\r\n",
+              b"VALUE big 0 15000\r\n%s\r\n" % value * 6 + b"END\r\n")
+    small.say(b"set small 0 0 101\r\n" + b"v" * 101 + b"\r\n",
+              b"SERVER_ERROR object too large for cache\r\n")
     one.say(b"set f 0 0 1\r\nx\r\n", b"STORED\r\n")
     two.say(b"flush_all\r\n", b"OK\r\n")
     one.say(b"get f\r\nget i\r\n", b"END\r\nEND\r\n")
