@@ -29,11 +29,11 @@
  *  - Whose key a tentative word of the fingerprint is nobody asks.  Taking one away never harms:
  * its owner's CAS fails, it starts again.  Its final word was never in a slot, so an address still
  *    appears in a final word once.
- *  - A Set that inserts at the same time does not see the key's tentative word before its CAS, but
- *    after: it removes it before it acknowledges (set.c).  So a value that was acknowledged before
- *    the final CAS was in a slot at our last READ, or its Set's re-READ came after our tentative
- *    CAS: then our word is gone.  What an add drops is at most a Set that is still under way, as if
- *    it had been evicted at once.
+ *  - A Set that inserts takes no notice of the key's tentative word before its CAS, but after: it
+ *    removes it before it acknowledges (set.c).  So when a Set that our last READ did not show has
+ *    been acknowledged, our word is gone.  What an add drops is at most a value that was stored
+ *    while the Set that inserted the key, and the add, were both under way, as if it had been
+ *    evicted at once.
  *
  * Nobody waits for ever.  Who meets another's tentative word waits CHANGE_WAITS looks for it to be
  * decided.  Its owner may be asleep or dead: then the word is removed and we go on.  Asleep: its

@@ -120,17 +120,6 @@ int look_classify(struct cache *c, struct cache_key key, struct look *l)
 	return status;
 }
 
-void look_tentatives(const struct cache *c, struct look *l)
-{
-	const struct plan *p = &c->cn->pool->plan;
-	uint32_t ours = index_view_slots_of(p, &l->view, l->home.fingerprint);
-
-	l->tentative = 0;
-	for (; ours; ours &= ours - 1)
-		if (index_is_tentative(look_word(c, l, lowest_slot(ours))))
-			l->tentative |= ours & -ours;
-}
-
 int look_remove(struct cache *c, const struct look *l, uint32_t mask, enum stats_word left,
 		int *all)
 {

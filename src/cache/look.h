@@ -56,9 +56,6 @@ static inline void look_know(struct look *l, unsigned slot, uint64_t word)
 	l->known[slot] = word;
 }
 
-/* Classify only what is tentative in the view that is there already.  No verb. */
-void look_tentatives(const struct cache *, struct look *);
-
 /* The lowest match as a caller sees it; valid while c->fetched is. */
 struct cache_value look_value(const struct cache *);
 

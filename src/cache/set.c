@@ -34,15 +34,33 @@
 #include "cache/cache.h"
 #include "cache/place.h"
 
-/* Whoever comes after us must not find our value dropped by an add that began before it. */
-static MAY_WAIT int remove_tentatives(struct cache *c, struct look *l)
+/*
+ * Our word is gone: whoever replaced it has told his caller.  An add that began before us must not
+ * drop his value later, nor may two words of the key remain where an add was faster than we.
+ */
+static MAY_WAIT int leave_in_order(struct cache *c, struct placing *p)
 {
-	int all;
+	struct look *l = &p->look;
+	int status = 0, all;
 
-	look_tentatives(c, l);
-	if (likely(!l->tentative) || !pool_rule(c->cn->pool, RULE_SET_REMOVES_TENTATIVES))
+	if (!pool_rule(c->cn->pool, RULE_GONE_STILL_MERGES))
 		return 0;
-	return look_remove(c, l, l->tentative, STATS_evicted, &all);
+	for (unsigned round = 0; round < PLACE_ROUNDS_MAX && !status; round++) {
+		uint32_t ours =
+		    index_view_slots_of(&c->cn->pool->plan, &l->view, l->home.fingerprint);
+
+		if (!(ours & (ours - 1)))
+			return 0; /* at most one word of the fingerprint, the successor of ours */
+		status = look_classify(c, p->key, l);
+		uint32_t remove = l->tentative | l->dead | (l->match & (l->match - 1));
+
+		if (status || !remove)
+			return status;
+		status = look_remove(c, l, remove, STATS_superseded, &all);
+		if (!status)
+			status = cache_read_view(c, &l->home, &l->view);
+	}
+	return status;
 }
 
 /*
@@ -58,26 +76,27 @@ static MAY_WAIT int resolve(struct cache *c, struct placing *p, unsigned slot, u
 	look_know(l, slot, word);
 	for (unsigned round = 0; round < PLACE_ROUNDS_MAX; round++) {
 		if (look_word(c, l, slot) != word)
-			return remove_tentatives(c, l);
-		int status = look_classify(c, p->key, l), all, won;
+			return leave_in_order(c, p);
+		int status = look_classify(c, p->key, l), all = 0;
 
 		if (status)
 			return status;
-		uint32_t lower = l->match & ((1u << slot) - 1);
+		uint32_t remove = l->match | l->dead, lower = l->match & ((1u << slot) - 1);
 
+		if (pool_rule(pool, RULE_SET_REMOVES_TENTATIVES))
+			remove |= l->tentative;
 		if (lower && pool_rule(pool, RULE_NOT_LOWEST_REMOVES_SELF)) {
 			c->count.sets_superseded++;
 			open_group_record(p->place, twim_pack(p->units, 0, 0, TWIM_SLOT_DEAD), 0);
-			return cache_clear_slot(c, index_slot_number(&l->home, slot), word,
-						STATS_superseded, &won);
-		}
-		uint32_t others = l->match | l->dead;
-
-		if (pool_rule(pool, RULE_SET_REMOVES_TENTATIVES))
-			others |= l->tentative;
-		if (!others || !pool_rule(pool, RULE_LOWEST_REMOVES_OTHERS))
+			status = cache_clear_slot(c, index_slot_number(&l->home, slot), word,
+						  STATS_superseded, &all);
+			if (all)
+				return status;
+		} else if (!remove || !pool_rule(pool, RULE_LOWEST_REMOVES_OTHERS)) {
 			return 0;
-		status = look_remove(c, l, others, STATS_superseded, &all);
+		} else {
+			status = look_remove(c, l, remove, STATS_superseded, &all);
+		}
 		if (!status)
 			status = cache_read_view(c, &l->home, &l->view);
 		if (status)

@@ -25,6 +25,7 @@
 	RULE(MERGE_MATCHES_FIRST, "a Set that sees two matches removes all but the lowest first")  \
 	RULE(UPDATE_CLEARS_DEAD, "a Set clears stale and invalid slots before it updates")         \
 	RULE(SET_REMOVES_TENTATIVES, "an inserter removes tentative words before it acknowledges") \
+	RULE(GONE_STILL_MERGES, "an inserter whose word is gone still leaves one word of the key") \
 	RULE(ABSENT_CLEARS_DEAD,                                                                   \
 	     "a change clears stale and invalid slots and READs again before it says absent")      \
 	RULE(CHANGE_STANDS_ALONE, "a change decides only on a match that stands alone")            \

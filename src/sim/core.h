@@ -196,6 +196,12 @@ void sim_trace_step(const struct sim *, const struct sim_worker *, const struct 
 void sim_trace_note(const struct sim *, uint32_t worker_index, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
+/* A key as begun and ended note it. */
+static inline uint64_t sim_key_bits(uint64_t key)
+{
+	return key == HIST_EVERY_KEY ? UINT64_MAX : (uint64_t)1 << (key & 63);
+}
+
 /* A good mixing of one more word into a running hash. */
 static inline uint64_t sim_mix(uint64_t hash, uint64_t word)
 {

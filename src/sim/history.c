@@ -39,10 +39,20 @@ uint32_t history_invoke(struct history *h, uint32_t worker_index, enum hist_kind
 					       .return_time = HIST_NEVER,
 					       .key = key,
 					       .value = value,
+					       .seen = HIST_UNSEEN,
 					       .kind = (uint8_t)kind,
 					       .result = HIST_PENDING,
 					       .worker_index = worker_index};
 	return h->op_count++;
+}
+
+void history_decide(struct history *h, uint32_t op_index, uint64_t seen, uint64_t value)
+{
+	if (op_index == HIST_NONE)
+		return;
+	assert(op_index < h->op_count && h->ops[op_index].kind == HIST_CHANGE);
+	h->ops[op_index].seen = seen;
+	h->ops[op_index].value = value;
 }
 
 void history_return(struct history *h, uint32_t op_index, enum hist_result result, uint64_t value)
@@ -68,7 +78,7 @@ static const char *result_name(const struct hist_op *op)
 	case HIST_OK:
 		return "ok";
 	case HIST_MISS:
-		return op->kind == HIST_GET ? "miss" : "not found";
+		return op->kind == HIST_DELETE ? "not found" : "miss";
 	default:
 		return "undecided";
 	}
@@ -76,14 +86,19 @@ static const char *result_name(const struct hist_op *op)
 
 void history_print_op(const struct hist_op *op, char *text, unsigned text_bytes)
 {
-	static const char *const kind_names[] = {"get", "set", "delete"};
-	char value[32] = "", end[24] = "never";
+	static const char *const kind_names[] = {"get",	   "set",   "delete",
+						 "change", "flush", "step of the clock"};
+	char value[64] = "", end[24] = "never", key[32] = "";
 
 	if (op->kind == HIST_SET || (op->kind == HIST_GET && op->result == HIST_OK))
 		snprintf(value, sizeof(value), " = %" PRIu64, op->value);
+	if (op->kind == HIST_CHANGE && op->seen != HIST_UNSEEN)
+		snprintf(value, sizeof(value), " from %" PRIu64 " to %" PRIu64, op->seen,
+			 op->value);
+	if (op->key != HIST_EVERY_KEY)
+		snprintf(key, sizeof(key), " key %" PRIu64, op->key);
 	if (op->return_time != HIST_NEVER)
 		snprintf(end, sizeof(end), "%" PRIu64, op->return_time);
-	snprintf(text, text_bytes, "[%" PRIu64 ",%s] w%" PRIu32 " %s key %" PRIu64 "%s -> %s",
-		 op->invoke_time, end, op->worker_index, kind_names[op->kind], op->key, value,
-		 result_name(op));
+	snprintf(text, text_bytes, "[%" PRIu64 ",%s] w%" PRIu32 " %s%s%s -> %s", op->invoke_time,
+		 end, op->worker_index, kind_names[op->kind], key, value, result_name(op));
 }

@@ -14,11 +14,25 @@
 
 #include <stdint.h>
 
-enum hist_kind { HIST_GET, HIST_SET, HIST_DELETE };
+enum hist_kind {
+	HIST_GET,
+	HIST_SET,
+	HIST_DELETE,
+	/* Found `seen` (0: no value) and left `value` (0: none), which may be the same. */
+	HIST_CHANGE,
+	HIST_FLUSH, /* a Delete of every key, at a time of its own for each */
+	HIST_CLOCK, /* the clock went on by one, at once and for all keys */
+};
+
+/* The key of a flush or a step of the clock. */
+#define HIST_EVERY_KEY UINT64_MAX
+
+/* A change that has not looked at its key yet. */
+#define HIST_UNSEEN UINT64_MAX
 
 enum hist_result {
 	HIST_PENDING,	/* never returned: may have taken effect, now or never */
-	HIST_OK,	/* get: it saw value; set: stored; delete: deleted */
+	HIST_OK,	/* get: it saw value; set: stored; delete: deleted; else: done */
 	HIST_MISS,	/* get: no value; delete: not found */
 	HIST_UNDECIDED, /* returned an error: took effect while it ran, or not at all */
 };
@@ -37,6 +51,7 @@ struct hist_op {
 	uint8_t kind;	/* enum hist_kind */
 	uint8_t result; /* enum hist_result */
 	uint32_t worker_index;
+	uint64_t seen; /* change */
 };
 
 struct history {
@@ -54,6 +69,9 @@ void history_reset(struct history *);
 /* Note the start of an operation; the index for history_return(), or HIST_NONE. */
 uint32_t history_invoke(struct history *, uint32_t worker_index, enum hist_kind, uint64_t key,
 			uint64_t value);
+
+/* A change looked at its key and decided: what it found, and what it will leave. */
+void history_decide(struct history *, uint32_t op_index, uint64_t seen, uint64_t value);
 
 /* Note its end; value is what a get saw and is ignored otherwise. */
 void history_return(struct history *, uint32_t op_index, enum hist_result, uint64_t value);

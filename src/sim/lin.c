@@ -93,19 +93,42 @@ static bool is_required(const struct hist_op *op)
 	return op->result == HIST_OK || op->result == HIST_MISS;
 }
 
-/* May op take effect in state?  If so, *next is the state it leaves. */
-static bool apply(const struct lin *l, const struct hist_op *op, uint64_t state, uint64_t *next)
+/* What an operation that began after so many steps of the clock sees of a value. */
+static uint64_t unexpired(const struct lin *l, uint32_t steps, uint64_t state)
 {
+	uint64_t deadline = state & 0xff;
+
+	return l->timed && deadline && deadline <= steps ? 0 : state;
+}
+
+/* May operation i, which says that it saw a value or none (0), have done so in state? */
+static bool may_see(const struct lin *l, uint32_t i, uint64_t state, uint64_t value)
+{
+	return value == unexpired(l, l->clock[i], state) ||
+	       (value == 0 && unexpired(l, l->clock_after[i], state) == 0);
+}
+
+/* May operation i take effect in state?  If so, *next is the state it leaves. */
+static bool apply(const struct lin *l, uint32_t i, uint64_t state, uint64_t *next)
+{
+	const struct hist_op *op = l->ops[i];
+
+	*next = op->value;
 	switch (op->kind) {
 	case HIST_SET:
-		*next = op->value;
+		return true;
+	case HIST_FLUSH:
+		*next = 0;
 		return true;
 	case HIST_DELETE:
 		*next = 0;
-		return !(l->deleted_needs_value && op->result == HIST_OK && state == 0);
+		return !(l->deleted_needs_value && op->result == HIST_OK &&
+			 unexpired(l, l->clock[i], state) == 0);
+	case HIST_CHANGE:
+		return may_see(l, i, state, op->seen) || (op->seen == 0 && !l->exact);
 	default:
 		*next = state;
-		return op->value == state;
+		return may_see(l, i, state, op->value);
 	}
 }
 
@@ -144,7 +167,7 @@ static int search(struct lin *l, uint64_t linearised, uint64_t state)
 			continue;
 		if (op->result == HIST_UNDECIDED && op->return_time < last_invoke)
 			continue;
-		if (!apply(l, op, state, &next))
+		if (!apply(l, i, state, &next))
 			continue;
 		rc = remember(l, linearised | (uint64_t)1 << i, next);
 		if (rc > 0)
@@ -179,27 +202,41 @@ static void print_counterexample(const struct lin *l, uint64_t key, char *text, 
 }
 
 /* Nothing can be learnt from it: a get that did not hit, whatever the reason. */
-static bool is_silent(const struct hist_op *op)
+static bool is_silent(const struct lin *l, const struct hist_op *op)
 {
-	return op->kind == HIST_GET && op->result != HIST_OK;
+	return op->kind == HIST_GET && op->result != HIST_OK &&
+	       !(l->exact && op->result == HIST_MISS);
+}
+
+static uint32_t steps_before(const struct history *h, uint64_t time)
+{
+	uint32_t steps = 0;
+
+	for (uint32_t i = 0; i < h->op_count && h->ops[i].invoke_time < time; i++)
+		steps += h->ops[i].kind == HIST_CLOCK;
+	return steps;
 }
 
 /* History is in order of invocation, so the operations of a key come out in that order. */
-static int check_key(struct lin *l, const struct history *h, uint32_t first_index, char *text,
+static int check_key(struct lin *l, const struct history *h, uint64_t key, char *text,
 		     size_t text_bytes)
 {
-	uint64_t key = h->ops[first_index].key;
 	int rc;
 
 	l->op_count = 0;
-	for (uint32_t i = first_index; i < h->op_count; i++) {
-		if (h->ops[i].key != key || is_silent(&h->ops[i]))
+	for (uint32_t i = 0; i < h->op_count; i++) {
+		if (h->ops[i].kind == HIST_CLOCK)
+			continue;
+		if ((h->ops[i].key != key && h->ops[i].key != HIST_EVERY_KEY) ||
+		    is_silent(l, &h->ops[i]))
 			continue;
 		if (l->op_count == LIN_OPS_MAX) {
 			snprintf(text, text_bytes, "key %" PRIu64 " has more than %d operations",
 				 key, LIN_OPS_MAX);
 			return FORGE_E_INVAL;
 		}
+		l->clock[l->op_count] = steps_before(h, h->ops[i].invoke_time);
+		l->clock_after[l->op_count] = steps_before(h, h->ops[i].return_time);
 		l->ops[l->op_count++] = &h->ops[i];
 	}
 	forget_all(l);
@@ -235,9 +272,9 @@ int lin_check(struct lin *l, const struct history *h, char *text, size_t text_by
 	for (uint32_t i = 0; i < h->op_count; i++) {
 		int rc;
 
-		if (!is_first_of_key(h, i))
+		if (!is_first_of_key(h, i) || h->ops[i].key == HIST_EVERY_KEY)
 			continue;
-		rc = check_key(l, h, i, text, text_bytes);
+		rc = check_key(l, h, h->ops[i].key, text, text_bytes);
 		if (rc)
 			return rc;
 	}

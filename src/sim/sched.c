@@ -96,7 +96,7 @@ static void step_verb(struct sim *s, struct sim_worker *w)
 static void step_begin(struct sim *s, struct sim_worker *w)
 {
 	s->event.kind = SIM_EVENT_BEGIN;
-	s->event.begun = (uint64_t)1 << (w->begin.key & 63);
+	s->event.begun = sim_key_bits(w->begin.key);
 	w->begun_index =
 	    history_invoke(&s->history, w->index, w->begin.kind, w->begin.key, w->begin.value);
 	s->hash = sim_mix(s->hash, (uint64_t)w->index << 56 | 0xb);

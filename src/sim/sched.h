@@ -163,6 +163,8 @@ void sim_call_host(struct sim *);
 void sim_touch_cell(struct sim *, uint32_t cell, bool writes);
 /* Start an operation: a step of its own, so that its place in time is a choice too. */
 MAY_WAIT uint32_t sim_op_begin(struct worker *, enum hist_kind, uint64_t key, uint64_t value);
+/* A HIST_CHANGE has looked at its key; see history_decide(). */
+void sim_op_decide(struct worker *, uint32_t op_index, uint64_t seen, uint64_t value);
 void sim_op_end(struct worker *, uint32_t op_index, enum hist_result, uint64_t value);
 
 /* The sum of many runs. */

@@ -127,6 +127,11 @@ uint32_t sim_op_begin(struct worker *worker, enum hist_kind kind, uint64_t key, 
 	return w->begun_index;
 }
 
+void sim_op_decide(struct worker *worker, uint32_t op_index, uint64_t seen, uint64_t value)
+{
+	history_decide(&sim_worker_of(worker)->sim->history, op_index, seen, value);
+}
+
 void sim_op_end(struct worker *worker, uint32_t op_index, enum hist_result result, uint64_t value)
 {
 	struct sim_worker *w = sim_worker_of(worker);
@@ -136,8 +141,8 @@ void sim_op_end(struct worker *worker, uint32_t op_index, enum hist_result resul
 		return;
 	history_return(&s->history, op_index, result, value);
 	/* A missed get constrains nothing, so nobody can tell when it ended. */
-	if (s->history.ops[op_index].kind != HIST_GET || result == HIST_OK)
-		s->event.ended |= (uint64_t)1 << (s->history.ops[op_index].key & 63);
+	if (s->history.ops[op_index].kind != HIST_GET || result == HIST_OK || s->lin.exact)
+		s->event.ended |= sim_key_bits(s->history.ops[op_index].key);
 	if (s->trace) {
 		char text[160];
 

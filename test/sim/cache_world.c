@@ -1,9 +1,8 @@
 /*
  * cache_world.c: the bridge between the scheduler and the cache; see cache_world.h.
  *
- * Values are words that carry the number of the Set and the key, so that a torn, foreign or
- * mixed value is recognised by itself.  Nothing is allocated once the world is built: reset
- * copies the local state back to where it was.
+ * Building, resetting and examining; what workers do is in world_ops.c.  Nothing is allocated
+ * once the world is built: reset copies the local state back to where it was.
  */
 #include "cache_world.h"
 
@@ -12,12 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache/scan.h"
 #include "pool/object.h"
 
-#define VALUE_WORDS	  3u
-#define LARGE_VALUE_WORDS 9u
-#define OBJECT_BYTES	  (VALUE_WORDS * 8 + 8)
+#define OBJECT_BYTES (WORLD_VALUE_WORDS * 8 + 8)
 
 uint32_t world_key_index(char letter)
 {
@@ -37,7 +33,7 @@ static bool is_late(const struct cache_world *cw, uint32_t cn)
 	return cw->spec->late >> cn & 1;
 }
 
-static bool is_attached(const struct cache_world *cw, uint32_t cn)
+bool world_is_attached(const struct cache_world *cw, uint32_t cn)
 {
 	return !cw->left[cn] && (!is_late(cw, cn) || cw->joined[cn]);
 }
@@ -81,242 +77,7 @@ static void choose_keys(struct cache_world *cw)
 	}
 }
 
-/* --- operations ------------------------------------------------------------------------------ */
-
-void world_note(struct cache_world *cw, int status, const char *text, uint32_t key)
-{
-	if (cw->status)
-		return;
-	cw->status = status;
-	snprintf(cw->why, sizeof(cw->why), "%s of key %u: %s", text, key, status_name(status));
-}
-
-static uint32_t value_words(const struct cache_world *cw, uint32_t key)
-{
-	char letter = (char)(key < 26 ? 'a' + key : 'A' + key - 26);
-
-	return cw->spec->large && strchr(cw->spec->large, letter) ? LARGE_VALUE_WORDS : VALUE_WORDS;
-}
-
-/* Returns the bytes of the value. */
-static uint32_t fill_value(const struct cache_world *cw, uint64_t words[LARGE_VALUE_WORDS],
-			   uint32_t key, uint64_t value)
-{
-	uint32_t n = value_words(cw, key);
-
-	for (uint32_t i = 0; i < n; i++)
-		words[i] = value << 8 | key;
-	return n * (uint32_t)sizeof(words[0]);
-}
-
-static int op_set(struct cache_world *cw, struct cache *c, uint32_t key, uint64_t value)
-{
-	uint64_t words[LARGE_VALUE_WORDS];
-	struct cache_item item = {.value = words, .bytes = fill_value(cw, words, key, value)};
-
-	return cache_set(c, world_key(cw, key), &item);
-}
-
-/* *value receives what the Get saw; a value that no Set wrote to this key is noted. */
-static int op_get(struct cache_world *cw, struct cache *c, uint32_t key, uint64_t *value)
-{
-	struct cache_value found;
-	uint64_t words[LARGE_VALUE_WORDS], expected[LARGE_VALUE_WORDS];
-	int status = cache_get(c, world_key(cw, key), &found);
-
-	if (status)
-		return status;
-	if (found.bytes != value_words(cw, key) * sizeof(words[0])) {
-		world_note(cw, FORGE_E_CORRUPT, "length of the value", key);
-		return FORGE_MISS;
-	}
-	memcpy(words, found.data, found.bytes);
-	*value = words[0] >> 8;
-	fill_value(cw, expected, key, *value);
-	if (memcmp(words, expected, found.bytes) != 0) {
-		world_note(cw, FORGE_E_CORRUPT, "a torn or foreign value", key);
-		return FORGE_MISS;
-	}
-	return 0;
-}
-
-static void recorded_set(struct cache_world *cw, struct cache *c, uint32_t key, uint64_t value)
-{
-	struct worker *w = c->worker;
-	uint32_t op = sim_op_begin(w, HIST_SET, key, value);
-	int status = op_set(cw, c, key, value);
-
-	if (status == FORGE_E_NO_SPACE) {
-		/* It did not happen: in the history it becomes what says nothing. */
-		cw->no_space++;
-		if (cw->spec->space_promised)
-			world_note(cw, status, "Set", key);
-		sim_history(sim_of(w))->ops[op].kind = HIST_GET;
-		sim_op_end(w, op, HIST_MISS, 0);
-		return;
-	}
-	cw->undecided += status == FORGE_E_AGAIN;
-	if (status && status != FORGE_E_AGAIN)
-		world_note(cw, status, "Set", key);
-	sim_op_end(w, op, status ? HIST_UNDECIDED : HIST_OK, value);
-}
-
-static void recorded_get(struct cache_world *cw, struct cache *c, uint32_t key)
-{
-	uint32_t op = sim_op_begin(c->worker, HIST_GET, key, 0);
-	uint64_t value = 0;
-	int status = op_get(cw, c, key, &value);
-
-	if (status < 0)
-		world_note(cw, status, "Get", key);
-	sim_op_end(c->worker, op, status ? HIST_MISS : HIST_OK, value);
-}
-
-static void note_key(void *context, struct cache_key key, const struct cache_value *value)
-{
-	struct cache_key *wanted = context;
-
-	if (wanted->data && wanted->bytes == key.bytes &&
-	    memcmp(wanted->data, key.data, key.bytes) == 0)
-		wanted->data = NULL;
-}
-
-/* A key that is there all the time is seen. */
-static void scan_for(struct cache_world *cw, struct cache *c, uint32_t key)
-{
-	struct cache_key wanted = world_key(cw, key);
-	struct index_home home = index_locate(&cw->pool.plan, wanted.data, wanted.bytes);
-	int status = cache_scan_home(c, home.bucket, note_key, &wanted);
-
-	if (status)
-		world_note(cw, status, "scan", key);
-	else if (wanted.data)
-		world_note(cw, FORGE_E_CORRUPT, "a scan that did not see it", key);
-}
-
-static void recorded_delete(struct cache_world *cw, struct cache *c, uint32_t key)
-{
-	uint32_t op = sim_op_begin(c->worker, HIST_DELETE, key, 0);
-	int status = cache_delete(c, world_key(cw, key));
-
-	cw->undecided += status == FORGE_E_AGAIN;
-	if (status < 0 && status != FORGE_E_AGAIN)
-		world_note(cw, status, "Delete", key);
-	sim_op_end(c->worker, op,
-		   status == 0		  ? HIST_OK
-		   : status == FORGE_MISS ? HIST_MISS
-					  : HIST_UNDECIDED,
-		   0);
-}
-
-static void run_word(struct cache_world *cw, struct world_worker *ww, char verb, uint32_t key)
-{
-	uint64_t value = 1000 * (uint64_t)(ww - cw->workers + 1) + ++ww->ops_begun;
-
-	/* It found no id to join with, or left. */
-	if (!is_attached(cw, cw->spec->workers[ww - cw->workers].cn))
-		return;
-	switch (verb) {
-	case 'S':
-		recorded_set(cw, &ww->cache, key, value);
-		return;
-	case 'G':
-		recorded_get(cw, &ww->cache, key);
-		return;
-	case 'D':
-		recorded_delete(cw, &ww->cache, key);
-		return;
-	case 'K':
-		scan_for(cw, &ww->cache, key);
-		return;
-	default:
-		assert(verb == 'Y');
-		int status = cache_poll(&ww->cache);
-
-		if (status < 0)
-			world_note(cw, status, "poll", 0);
-	}
-}
-
-static void run_random(struct cache_world *cw, struct world_worker *ww, uint64_t count)
-{
-	struct prng *prng = &ww->cache.worker->prng;
-	size_t key_count = strlen(cw->spec->keys);
-
-	while (count--) {
-		uint64_t dice = prng_below(prng, 100);
-		char letter = cw->spec->keys[prng_below(prng, key_count)];
-
-		run_word(cw, ww,
-			 dice < 45   ? 'S'
-			 : dice < 82 ? 'G'
-			 : dice < 92 ? 'D'
-				     : 'Y',
-			 world_key_index(letter));
-	}
-}
-
-/* Sets of keys that live elsewhere, in turn: they use chunks up. */
-static void run_fillers(struct cache_world *cw, struct world_worker *ww, uint64_t count)
-{
-	for (uint64_t i = 0; i < count; i++)
-		run_word(cw, ww, 'S', world_key_index((char)('n' + i % 13)));
-}
-
-static void world_worker(void *context, struct worker *w)
-{
-	struct cache_world *cw = context;
-	struct world_worker *ww = &cw->workers[w->index];
-
-	for (const char *at = ww->script; *at;) {
-		char verb = *at++;
-
-		if (verb == ' ')
-			continue;
-		if (verb == 'R')
-			run_random(cw, ww, strtoull(at, (char **)&at, 10));
-		else if (verb == 'N')
-			run_fillers(cw, ww, strtoull(at, (char **)&at, 10));
-		else if (verb == 'W')
-			world_recovery_word(cw, ww, w, verb, (uint32_t)(*at++ - '0'));
-		else if (strchr("JLVX", verb))
-			world_recovery_word(cw, ww, w, verb, 0);
-		else
-			run_word(cw, ww, verb, verb == 'Y' ? 0 : world_key_index(*at++));
-	}
-}
-
 /* --- set-up ---------------------------------------------------------------------------------- */
-
-int world_visit(struct cache_world *cw, struct worker *w, uint32_t cn, const char *script)
-{
-	struct cache *c = &cw->visitors[cn];
-	int status = 0;
-
-	c->worker = w;
-	for (const char *at = script; *at && status >= 0;) {
-		char verb = *at++;
-		uint64_t value;
-
-		if (verb == ' ')
-			continue;
-		uint32_t key = verb == 'Y' ? 0 : world_key_index(*at++);
-
-		if (verb == 'Y') {
-			status = cache_poll(c);
-		} else if (verb == 'S') {
-			value = ++cw->next_value;
-			status = op_set(cw, c, key, value);
-			cw->prefilled[key] = value;
-		} else if (verb == 'G') {
-			status = op_get(cw, c, key, &value);
-		} else {
-			status = cache_delete(c, world_key(cw, key));
-			cw->prefilled[key] = 0;
-		}
-	}
-	return status < 0 ? status : 0;
-}
 
 static int save(struct cache_world *cw, void *live, size_t bytes)
 {
@@ -407,6 +168,8 @@ int world_open_cn(struct cache_world *cw, struct worker *w, uint32_t i)
 	    .poll_interval_us = spec->poll_interval_us ? spec->poll_interval_us : 100000000,
 	    .map_trust_us = spec->map_trust_us ? spec->map_trust_us : 1000000000,
 	    .open_groups = spec->open_groups,
+	    .flush_trust_us = 1000000000,
+	    .flush_every_op = spec->timed,
 	    .alive = spec->recovers ? sim_locks_liveness(&cw->locks, i) : NULL,
 	};
 
@@ -456,6 +219,8 @@ static int world_setup(void *context, uint8_t *memory, struct worker *w)
 	struct plan plan = cw->pool.plan;
 	uint64_t rules_off = cw->pool.rules_off;
 	char error[256];
+	if (cw->spec->timed)
+		w->clock = &cw->clock;
 	int status = pool_format(w, &plan, 7);
 
 	if (!status)
@@ -513,6 +278,11 @@ static void world_reset(void *context, struct sim *s)
 	for (uint32_t i = 0; i < cw->worker_count; i++)
 		cw->workers[i].cache.worker = sim_worker_at(s, i);
 	cw->status = 0;
+	cw->clock_steps = 0;
+	sim_lin(s)->exact = cw->spec->exact;
+	sim_lin(s)->timed = true;
+	if (cw->spec->timed)
+		sim_observer(s)->clock = &cw->clock;
 	for (uint32_t key = 0; key < WORLD_KEYS; key++)
 		if (cw->prefilled[key]) {
 			struct worker *w = sim_observer(s);
@@ -565,13 +335,13 @@ static void last_gets(struct cache_world *cw, struct sim *s)
 
 		c->worker = sim_observer(s);
 		for (const char *key = cw->spec->keys; *key && world_cn_lives(cw, s, i); key++)
-			recorded_get(cw, c, world_key_index(*key));
+			world_get(cw, NULL, c, world_key_index(*key));
 	}
 }
 
 bool world_cn_lives(const struct cache_world *cw, const struct sim *s, uint32_t cn)
 {
-	return !sim_cn_is_killed(s, cn) && is_attached(cw, cn);
+	return !sim_cn_is_killed(s, cn) && world_is_attached(cw, cn);
 }
 
 static int world_check(void *context, struct sim *s, char *why, size_t why_bytes)
@@ -669,6 +439,7 @@ int cache_world_build(const struct world_spec *spec, uint64_t rules_off, struct 
 
 	if (!cw)
 		return FORGE_E_NO_MEMORY;
+	cw->clock = (struct clock){world_now_ns};
 	cw->spec = spec;
 	cw->policy = policy_find(spec->policy ? spec->policy : "forge");
 	cw->pool.rules_off = rules_off;

@@ -15,6 +15,15 @@
  *   Ka  scan the bucket, and see a, which is there all the time
  *   Y   poll                    Rn  n random operations on the world's keys
  *   Nn  n Sets of the keys n to z in turn, whose homes are elsewhere
+ *   Aa  add: a new value if absent           Pa  replace: a new value if present
+ *   Ia  a new value made of the present one, as an increment does
+ *   Ua  the same, or a new value if absent, as an increment that creates
+ *   Ca  a new value if it is the one that this worker saw last
+ *   Oa  remove it if it is the one that this worker saw last
+ *   Ea  Set a to a new value that expires when the clock goes on
+ *   Ta  touch: it expires when the clock goes on     Ha  touch: it never expires
+ *   +   the clock goes on       F   flush everything
+ *   Mn  n random operations of all these kinds
  *   J   join the pool, and recover who is dead first   L   leave it
  *   Wn  wait until CN n is killed, or until nobody else can go on
  *   V   recover the dead    X   the same, and repair what is nobody's
@@ -81,9 +90,15 @@ struct world_spec {
 	/* Where the rings' cursors and the chunks' generations start. */
 	uint64_t first_position;
 	uint32_t first_generation;
-	bool impatient;	     /* late producers are skipped at once */
-	bool flush_waits;    /* an evictor waits for CNs that have not flushed */
-	bool space_promised; /* FORGE_E_NO_SPACE is a failure, even after a kill */
+	bool impatient;	       /* late producers are skipped at once */
+	bool flush_waits;      /* an evictor waits for CNs that have not flushed */
+	bool space_promised;   /* FORGE_E_NO_SPACE is a failure, even after a kill */
+	bool answers_promised; /* FORGE_E_AGAIN is a failure, even after a kill */
+	/* No value is ever lost: a miss says that there is none (lin.h). */
+	bool exact;
+	/* The clock goes on only where a script says so, and the flush generation is READ each
+	 * time. */
+	bool timed;
 	/*
 	 * Who is dead can be proven (locks.h), and when a run is over all who are are recovered;
 	 * then the pool must be as if nobody had died.
@@ -110,6 +125,8 @@ struct world_worker {
 	struct cache cache;
 	const char *script;
 	uint32_t ops_begun;
+	uint64_t seen_id[WORLD_KEYS]; /* of the value this worker saw last */
+	uint64_t seen[WORLD_KEYS];    /* that value; 0 none */
 };
 
 struct world_saved {
@@ -137,6 +154,8 @@ struct cache_world {
 	bool joined[WORLD_CNS_MAX]; /* in this run: what it allocated has to be freed */
 	bool left[WORLD_CNS_MAX];
 	uint64_t prefilled[WORLD_KEYS]; /* value of a key after the set-up; 0 none */
+	struct clock clock;		/* of timed worlds; shows steps, in ms */
+	uint64_t clock_steps;
 	uint32_t next_value;
 	char key_text[WORLD_KEYS][8];
 	uint32_t rows_max; /* most a byte of a hotness row may hold at the end */
@@ -155,6 +174,23 @@ bool world_find(const struct cache_world *, const uint8_t *memory, uint32_t key_
 
 uint32_t world_key_index(char letter);
 struct cache_key world_key(const struct cache_world *, uint32_t key_index);
+
+/* ---- between world_ops.c and its neighbours ------------------------------------------------- */
+
+/* A value has so many words, of a large one three times as many. */
+#define WORLD_VALUE_WORDS 3u
+
+/* What a worker of the world does: its script. */
+void world_worker(void *context, struct worker *);
+
+/* Of timed worlds: the clock. */
+uint64_t world_now_ns(const struct clock *);
+
+/* A recorded Get.  The worker, which remembers what it saw, may be NULL. */
+void world_get(struct cache_world *, struct world_worker *, struct cache *, uint32_t key);
+
+/* Has the CN joined, and not left? */
+bool world_is_attached(const struct cache_world *, uint32_t cn);
 
 /* Run a script in a CN's name on a worker without a fiber (set-up, end); no history. */
 int world_visit(struct cache_world *, struct worker *, uint32_t cn, const char *script);

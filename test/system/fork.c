@@ -103,11 +103,22 @@ static void expect_child(pid_t pid, int status_expected)
 
 static int refuses_everything(struct rig *r)
 {
+	struct cache_item item = {.value = "", .bytes = 0};
+	struct cache_arith arith = {.delta = 1};
+	struct cache_change change = {0};
 	struct cache_value v;
+	uint64_t value;
 
 	return (session_get(r->session, key, &v) != FORGE_E_FORKED) |
 	       (set(r, "child's") != FORGE_E_FORKED) << 1 |
-	       (session_delete(r->session, key) != FORGE_E_FORKED) << 2;
+	       (session_delete(r->session, key) != FORGE_E_FORKED) << 2 |
+	       (session_store(r->session, key, CACHE_ADD, &item, NULL) != FORGE_E_FORKED) << 3 |
+	       (session_arithmetic(r->session, key, &arith, &value, NULL) != FORGE_E_FORKED) << 4 |
+	       (session_touch(r->session, key, 0, NULL) != FORGE_E_FORKED ||
+		session_change(r->session, key, &change, NULL) != FORGE_E_FORKED)
+		   << 5 |
+	       (session_delete_if(r->session, key, 1) != FORGE_E_FORKED) << 6 |
+	       (session_flush(r->session) != FORGE_E_FORKED) << 7;
 }
 
 static void test_child_is_refused(void **state)

@@ -400,6 +400,52 @@ static void test_flush(void **state)
 	rig_close(&other);
 }
 
+/* What the wait is for: without it another node finds flushed values as long as its look holds. */
+static void test_flush_waits(void **state)
+{
+	struct rig other;
+	uint32_t version;
+
+	rig_attach(&other, &rig, 2);
+	stop_clock();
+	other.worker.clock = &stopped.clock;
+	assert_int_equal(rig_set(&rig, 1, 1, 40), 0);
+	stopped.now_ns += UINT64_C(10000000);
+	assert_int_equal(rig_get(&other, 1, &version), 0);
+	rig.pool.rules_off = UINT64_C(1) << RULE_FLUSH_WAITS;
+	assert_int_equal(cache_flush(&rig.cache), 0);
+	/* A poll is due after 100 us, and the look is good for a millisecond anyway. */
+	assert_int_equal(rig_get(&other, 1, &version), 0);
+	stopped.now_ns += UINT64_C(1000) * CN_FLUSH_TRUST_US_DEFAULT;
+	assert_int_equal(rig_get(&other, 1, &version), FORGE_MISS);
+	rig_close(&other);
+}
+
+/* Whoever polls seldom, or whose fellow is at it and sleeps, looks at the flush word alone. */
+static void test_flush_without_polls(void **state)
+{
+	struct rig other;
+	uint32_t version;
+
+	rig_attach(&other, &rig, 2);
+	cn_poll_every(&other.cn, 100000000);
+	assert_int_equal(rig_set(&rig, 1, 1, 40), 0);
+	assert_int_equal(rig_get(&other, 1, &version), 0);
+	uint64_t polls = other.cache.count.polls;
+
+	assert_int_equal(cache_flush(&rig.cache), 0);
+	assert_int_equal(rig_get(&other, 1, &version), FORGE_MISS);
+	assert_int_equal(other.cache.count.polls, polls);
+	cn_poll_every(&other.cn, 100);
+	assert_int_equal(rig_set(&rig, 1, 2, 40), 0);
+	assert_int_equal(rig_get(&other, 1, &version), 0);
+	assert_false(atomic_flag_test_and_set(&other.cn.polling));
+	assert_int_equal(cache_flush(&rig.cache), 0);
+	assert_int_equal(rig_get(&other, 1, &version), FORGE_MISS);
+	atomic_flag_clear(&other.cn.polling);
+	rig_close(&other);
+}
+
 static int open_forge(void **state)
 {
 	rig_open(&rig, "forge", 32, 8);
@@ -430,6 +476,7 @@ int main(void)
 	    WITH_BOTH(test_arithmetic),	    WITH_BOTH(test_lengths),
 	    WITH_BOTH(test_evicting),	    WITH_BOTH(test_expiry),
 	    WITH_BOTH(test_touch_prolongs), WITH_BOTH(test_flush),
+	    WITH_BOTH(test_flush_waits),    WITH_BOTH(test_flush_without_polls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
