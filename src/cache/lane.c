@@ -224,7 +224,10 @@ int lane_open(struct lane *lane, struct worker *w, uint32_t ring)
 	struct open_group *g = NULL;
 
 	assert(lane->reserve_count > 0 && lane->filling_count[ring] < lane->filling_max);
-	for (unsigned i = 0; i < LANE_GROUPS_MAX && !g; i++)
+	/* What waits to be sealed is beyond the lane's share, so it is bounded, too. */
+	uint32_t groups_max = RING_QUEUES * lane->filling_max + LANE_CLOSING_MAX;
+
+	for (uint32_t i = 0; i < groups_max && !g; i++)
 		if (lane->groups[i].state == OPEN_UNUSED)
 			g = &lane->groups[i];
 	if (!g)

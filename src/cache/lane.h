@@ -15,7 +15,6 @@
 
 #include "cache/cn.h"
 
-#define LANE_GROUPS_MAX	 16u /* open at once: those being filled, the rest closing */
 #define LANE_RESERVE_MAX 16u /* chunks in hand */
 /*
  * Groups filled at once for one ring.  Sealed groups of Meta's size mixes are full to
@@ -27,6 +26,9 @@
  * eighth of it, and of a pool with few compute nodes far less.  A share below 32 has one.
  */
 #define LANE_SHARE_PER_FILLING 16u
+/* Closed groups that wait for Sets in flight, beside those being filled. */
+#define LANE_CLOSING_MAX 6u
+#define LANE_GROUPS_MAX	 (RING_QUEUES * LANE_FILLING_MAX + LANE_CLOSING_MAX)
 
 enum open_state {
 	OPEN_UNUSED,
@@ -128,7 +130,7 @@ MAY_WAIT int lane_close(struct lane *, struct worker *, uint32_t ring, uint64_t 
 
 /*
  * Start filling a chunk from the reserve (which is not empty) for a ring that may have one more.
- * 0, FORGE_E_AGAIN while all LANE_GROUPS_MAX are in use, or FORGE_E_NODE.
+ * 0, FORGE_E_AGAIN while too many closed ones wait for Sets in flight, or FORGE_E_NODE.
  */
 MAY_WAIT int lane_open(struct lane *, struct worker *, uint32_t ring);
 

@@ -91,7 +91,8 @@ static MAY_WAIT int note_new(struct cache *c, uint32_t ring, uint64_t head, uint
 /* Take this CN's counts of a chunk out of the OFM, capped; returns how many words are not zero. */
 static uint32_t take_counts(struct cn *cn, uint32_t chunk, uint64_t *words, uint32_t *which)
 {
-	uint32_t row_words = cn->pool->plan.ofm_row_bytes / 8, n = 0;
+	/* Nobody counts beyond the members, and a row has room for the most there may be. */
+	uint32_t row_words = (cn_members(cn, chunk) + 7) / 8, n = 0;
 
 	for (uint32_t k = 0; k < row_words; k++) {
 		uint8_t bytes[8];
