@@ -115,6 +115,10 @@ static void put_pool(struct evbuffer *b, struct server *s)
 		  "share of chunk space that live objects take");
 	put_gauge(b, "forge_pool_chunks", (double)f.chunks, "chunks of the pool");
 	put_gauge(b, "forge_pool_chunks_free", (double)f.chunks_free, "chunks nobody uses");
+	put_gauge(b, "forge_pool_window_margin_groups", (double)f.window_margin_groups,
+		  "groups until one is evicted whose hits the latest node has not flushed");
+	put_gauge(b, "forge_pool_flush_lag_groups", (double)f.flush_lag_groups,
+		  "groups in the eviction window whose hits the latest node has not flushed");
 	put_gauge(b, "forge_pool_nodes", f.nodes, "compute nodes attached");
 }
 

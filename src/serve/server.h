@@ -23,8 +23,14 @@ struct server_figures {
 	uint64_t chunks, chunks_free;
 	double fill;	/* share of chunk space that live objects take */
 	uint32_t nodes; /* compute nodes attached */
-	struct stats_sum
-	    stats; /* how values came and left, of all nodes, since the pool was made */
+	/*
+	 * Of the compute node that is latest with its hit counts: how many groups lie between the
+	 * next one to be evicted and the first whose counts it has not flushed (0 or less:
+	 * evictions have to do without), and how many it should have flushed by now and has not.
+	 */
+	int64_t window_margin_groups, flush_lag_groups;
+	/* How values came and left, of all nodes, since the pool was made. */
+	struct stats_sum stats;
 };
 
 struct server_options {

@@ -133,6 +133,36 @@ struct serving {
 
 /* ---- statistics --------------------------------------------------------------------------- */
 
+/* One compute node and one ring: how far ahead of evictions are its flushes, and behind the window?
+ */
+static void judge_flushes(const struct plan *p, const struct survey *s, uint32_t cn, uint32_t ring,
+			  struct server_figures *out)
+{
+	uint64_t head = s->cursors.ring[ring].head, tail = s->cursors.ring[ring].tail;
+	uint64_t due = min_u64(head + p->window_groups, max_u64(head, tail));
+	int64_t margin = (int64_t)(s->lines[cn].flushed[ring] - head);
+	int64_t lag = (int64_t)(due - s->lines[cn].flushed[ring]);
+
+	if (tail <= head)
+		return; /* nothing can be evicted */
+	if (margin < out->window_margin_groups)
+		out->window_margin_groups = margin;
+	if (lag > out->flush_lag_groups)
+		out->flush_lag_groups = lag;
+}
+
+static void judge_nodes(const struct plan *p, const struct survey *s, struct server_figures *out)
+{
+	out->window_margin_groups = p->window_groups;
+	for (uint32_t cn = 0; cn < p->cn_max; cn++) {
+		if (registry_state(s->lines[cn].id) != REGISTRY_LIVE)
+			continue;
+		out->nodes++;
+		for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
+			judge_flushes(p, s, cn, ring, out);
+	}
+}
+
 static int count_pool(void *context, struct worker *w, struct server_figures *out)
 {
 	const struct serving *s = context;
@@ -158,8 +188,7 @@ static int count_pool(void *context, struct worker *w, struct server_figures *ou
 		out->bytes = out->items * p->object_bytes;
 		out->fill = (double)out->bytes / ((double)p->chunk_count * p->chunk_bytes);
 	}
-	for (uint32_t cn = 0; cn < p->cn_max; cn++)
-		out->nodes += registry_state(survey.lines[cn].id) == REGISTRY_LIVE;
+	judge_nodes(p, &survey, out);
 	survey_free(&survey);
 	return 0;
 }

@@ -413,6 +413,7 @@ def metrics_for_prometheus(t):
     assert buckets == sorted(buckets) and buckets[-1] == series["forge_serve_request_seconds_count"]
     assert series['forge_verbs_total{purpose="data",verb="READ"}'] >= 1
     assert len(series) < 200, f"{len(series)} series"
+    assert series["forge_pool_flush_lag_groups"] == 0 < series["forge_pool_window_margin_groups"]
     # Neither connections nor keys nor threads make more.
     more = [s.connect() for _ in range(50)]
     for i, c in enumerate(more):
