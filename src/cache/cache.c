@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cache/evict.h"
+#include "cache/large.h"
 #include "pool/recover.h"
 
 static uint64_t object_scratch_bytes(const struct plan *p)
@@ -51,7 +52,10 @@ static int create(struct cache *c, struct worker *w, struct cn *cn, struct lane 
 	    .evict = evict ? evict : evict_scratch_place(p, memory + own_bytes),
 	    .memory = memory,
 	};
-	return 0;
+	status = large_init(c);
+	if (status)
+		cache_fini(c);
+	return status;
 }
 
 int cache_init(struct cache *c, struct worker *w, struct cn *cn, struct lane *lane)
@@ -66,6 +70,7 @@ int cache_init_beside(struct cache *c, struct worker *w, struct cache *first)
 
 void cache_fini(struct cache *c)
 {
+	large_fini(c);
 	free(c->memory);
 	c->memory = NULL;
 }
@@ -89,6 +94,14 @@ uint64_t cache_pool_ms(const struct cache *c)
 int cache_close_group(struct cache *c, uint32_t ring)
 {
 	int status = lane_close(c->lane, c->worker, ring, c->twim);
+
+	count_sealed(c);
+	return status;
+}
+
+int cache_close_heavy(struct cache *c, struct open_group *g)
+{
+	int status = lane_close_heavy(c->lane, c->worker, g, c->twim);
 
 	count_sealed(c);
 	return status;
@@ -148,6 +161,26 @@ int cache_recover(struct cache *c)
 	return status == FORGE_E_NO_MEMORY ? 0 : status;
 }
 
+int cache_reserve_try(struct cache *c)
+{
+	int status = FORGE_MISS;
+
+	if (atomic_load_explicit(&c->cn->free_hint, memory_order_relaxed) > 0)
+		status = lane_claim_free(c->lane, c->worker, c->lane->reserve_cap);
+	if (status == FORGE_MISS && !some_ring_overlong(c->cn))
+		status = compact(c);
+	if (status == FORGE_MISS)
+		status = evict(c);
+	if (status == FORGE_MISS || status == FORGE_E_AGAIN) {
+		/* Everything is in the hands of others at the moment. */
+		flow_pause(c->worker);
+		status = cache_recover(c);
+		if (!status)
+			status = cache_poll(c);
+	}
+	return status;
+}
+
 /*
  * Tries that got hold of no group, and the time they took, after which there is no space.  Both,
  * because others may need time for a step, and so may we; and not as many as the pool has chunks:
@@ -184,25 +217,12 @@ int cache_reserve(struct cache *c)
 	uint64_t tries_max = 4 * (uint64_t)c->cn->pool->plan.chunk_count + 64;
 
 	for (uint64_t try = 0; try < tries_max; try++) {
-		int status = FORGE_MISS;
-
 		if (lane->reserve_count > 0)
 			return 0;
 		if (cache_is_late(c))
 			return FORGE_E_DEADLINE;
-		if (atomic_load_explicit(&c->cn->free_hint, memory_order_relaxed) > 0)
-			status = lane_claim_free(lane, c->worker, lane->reserve_cap);
-		if (status == FORGE_MISS && !some_ring_overlong(c->cn))
-			status = compact(c);
-		if (status == FORGE_MISS)
-			status = evict(c);
-		if (status == FORGE_MISS || status == FORGE_E_AGAIN) {
-			/* Everything is in the hands of others at the moment. */
-			flow_pause(c->worker);
-			status = cache_recover(c);
-			if (!status)
-				status = cache_poll(c);
-		}
+		int status = cache_reserve_try(c);
+
 		if (status)
 			return status;
 		if (lane->reserve_count == 0 && out_of_patience(c, &patience))

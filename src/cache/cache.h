@@ -52,6 +52,8 @@
 	COUNTER(groups_compacted, "mostly dead groups compacted")                               \
 	COUNTER(evict_unflushed, "compute nodes that had not flushed when a group was evicted") \
 	COUNTER(nodes_recovered, "dead compute nodes whose chunks this one took back")          \
+	COUNTER(parts_linked, "chunks that became parts of large objects")                      \
+	COUNTER(parts_freed, "parts freed with their head")                                     \
 	COUNTER(polls, "polls")                                                                 \
 	COUNTER(groups_flushed, "groups whose counts were flushed")                             \
 	COUNTER(flush_late, "groups evicted before this node could flush them")
@@ -76,6 +78,16 @@ struct cache_moment {
 	uint32_t flush_generation; /* the low half of the word */
 };
 
+/* Scratch for values larger than a chunk; all of it NULL where the pool takes none. */
+struct cache_large {
+	uint8_t *value;		   /* a whole value, value_bytes_max */
+	uint8_t *stored;	   /* what a head has for a value, chunk_bytes */
+	uint8_t *head;		   /* another head as READ, chunk_bytes and some */
+	struct lane_chunk *chunks; /* [part_count_max] in hand, WRITTEN and not linked yet */
+	uint32_t count;
+	uint32_t value_bytes; /* of the value in those chunks */
+};
+
 struct cache {
 	struct worker *worker;
 	struct cn *cn;
@@ -96,6 +108,7 @@ struct cache {
 	uint8_t *other;	  /* a second one of those */
 	uint64_t *twim;	  /* [group_objects] */
 	struct evict_scratch *evict;
+	struct cache_large large;
 	void *memory;
 
 	uint32_t candidates[CACHE_CANDIDATES_MAX]; /* chunks that looked mostly dead */
@@ -180,7 +193,8 @@ struct cache_decision {
 	enum cache_verdict verdict;
 	int status; /* what the operation answers once the verdict has taken effect */
 	struct cache_item item;
-	uint64_t cas_id; /* STORE: the id of what is stored; 0 one of its own */
+	uint64_t cas_id;    /* STORE: the id of what is stored; 0 one of its own */
+	uint8_t same_bytes; /* STORE: the item has the bytes of the old value, all of them */
 	/* Room to put a value together; item.value may point there, or into *old. */
 	uint8_t *scratch;
 	uint32_t scratch_bytes;
@@ -200,6 +214,13 @@ struct cache_change {
  */
 MAY_WAIT int cache_change(struct cache *, struct cache_key key, const struct cache_change *change,
 			  uint64_t *cas_id);
+
+/*
+ * The same for a decision that looks at no byte of the old value: one larger than a chunk is not
+ * READ.
+ */
+MAY_WAIT int cache_change_blindly(struct cache *, struct cache_key key,
+				  const struct cache_change *change, uint64_t *cas_id);
 
 enum cache_store {
 	CACHE_SET,
@@ -304,6 +325,8 @@ static inline enum cache_over cache_is_over(const struct cache *c, const struct 
 		over = CACHE_EXPIRED;
 	return pool_rule(c->cn->pool, RULE_OVER_IS_DEAD) ? over : CACHE_NOT_OVER;
 }
+/* The same for a group whose heads own much, if it is still being filled. */
+MAY_WAIT int cache_close_heavy(struct cache *, struct open_group *);
 
 /* Poll now, unless another worker is at it. */
 MAY_WAIT int cache_poll(struct cache *);
@@ -319,6 +342,9 @@ MAY_WAIT int cache_recover(struct cache *);
  * at a time (lane->refilling).  Waits.  0, FORGE_E_NO_SPACE, FORGE_E_DEADLINE, FORGE_E_NODE.
  */
 MAY_WAIT int cache_reserve(struct cache *);
+
+/* One attempt of that, which may bring nothing.  Waits.  0 or FORGE_E_NODE. */
+MAY_WAIT int cache_reserve_try(struct cache *);
 
 /*
  * READ the object a word points to into buffer (c->fetched or c->other) and verify it: generation,
@@ -341,7 +367,7 @@ MAY_WAIT int cache_read_view(struct cache *, const struct index_home *, struct i
 
 /*
  * CAS one slot to 0 from the exact word; *won as fab_cas_won().  left: how its object left the
- * index, to be counted.
+ * index, to be counted.  The parts of a large object are freed with its head.
  */
 MAY_WAIT int cache_clear_slot(struct cache *, uint64_t slot, uint64_t from, enum stats_word left,
 			      int *won);

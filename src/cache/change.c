@@ -59,6 +59,7 @@ struct change {
 	const struct cache_change *wish;
 	struct cache_decision decision;
 	uint32_t waits;
+	uint8_t is_blind; /* the decision looks at no byte of the value */
 };
 
 static int rule_on(const struct cache *c, enum rule rule)
@@ -188,6 +189,7 @@ static MAY_WAIT int store(struct cache *c, struct change *s)
 	uint32_t units;
 	int status = place_units(&c->cn->pool->plan, p->key.bytes, d->item.bytes, &units);
 
+	p->same_bytes = d->same_bytes;
 	if (!status)
 		status = place_object(c, p, units, &d->item, d->cas_id);
 	if (status)
@@ -223,11 +225,16 @@ static MAY_WAIT int change_once(struct cache *c, struct change *s)
 		return remove_and_look(c, l, l->match & (l->match - 1));
 	if (l->dead && rule_on(c, l->match ? RULE_CHANGE_STANDS_ALONE : RULE_ABSENT_CLEARS_DEAD))
 		return remove_and_look(c, l, l->dead);
+	if (l->match && !s->is_blind)
+		status = look_parts(c, l);
+	if (status)
+		return status;
 	struct cache_value old = l->match ? look_value(c) : (struct cache_value){0};
 
 	*d = (struct cache_decision){
-	    .scratch = c->other,
-	    .scratch_bytes = c->cn->pool->plan.chunk_bytes,
+	    .scratch = c->large.value ? c->large.value : c->other,
+	    .scratch_bytes =
+		c->large.value ? c->cn->pool->plan.value_bytes_max : c->cn->pool->plan.chunk_bytes,
 	};
 	s->wish->decide(s->wish->context, l->match ? &old : NULL, d);
 	if (d->verdict == CACHE_STORE)
@@ -238,10 +245,10 @@ static MAY_WAIT int change_once(struct cache *c, struct change *s)
 	return 0;
 }
 
-int cache_change(struct cache *c, struct cache_key key, const struct cache_change *wish,
-		 uint64_t *cas_id)
+static MAY_WAIT int run(struct cache *c, struct cache_key key, const struct cache_change *wish,
+			uint8_t is_blind, uint64_t *cas_id)
 {
-	struct change s = {.placing = {.key = key}, .wish = wish};
+	struct change s = {.placing = {.key = key}, .wish = wish, .is_blind = is_blind};
 	int status = cache_key_check(key);
 
 	if (!status)
@@ -260,4 +267,16 @@ int cache_change(struct cache *c, struct cache_key key, const struct cache_chang
 
 	status = status ? status : told ? told : landed;
 	return status ? status : s.decision.status;
+}
+
+int cache_change(struct cache *c, struct cache_key key, const struct cache_change *wish,
+		 uint64_t *cas_id)
+{
+	return run(c, key, wish, 0, cas_id);
+}
+
+int cache_change_blindly(struct cache *c, struct cache_key key, const struct cache_change *wish,
+			 uint64_t *cas_id)
+{
+	return run(c, key, wish, 1, cas_id);
 }

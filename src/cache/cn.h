@@ -5,7 +5,8 @@
  * the rings of past lives (for ghosts) and dead members (for compaction).  All of it is a hint
  * about remote memory or this CN's alone.  Workers read and write it concurrently with relaxed
  * atomics; a lost count or a late map entry costs precision, never correctness: wherever the map
- * is believed, doc/protocol.md says why.  Only the holder of `polling` moves noted and flushed.
+ * is believed, doc/protocol.md says why.  Only the holder of `polling` moves noted, flushed and the
+ * window.
  *
  * Called by the flows of cache/ and by client/, which creates and destroys it.
  */
@@ -111,7 +112,8 @@ struct cn {
 	atomic_flag recovering;	       /* held by the worker that looks for dead nodes */
 	_Atomic uint64_t recovered_ns; /* when somebody last looked */
 
-	atomic_flag polling; /* held by the worker that polls; nobody waits for it */
+	atomic_flag polling;	/* held by the worker that polls; nobody waits for it */
+	uint32_t window_groups; /* the eviction window, by how many chunks are for groups */
 	uint64_t noted[RING_QUEUES];
 	_Atomic uint64_t flushed[RING_QUEUES];
 	/*

@@ -96,20 +96,27 @@ static MAY_WAIT int read_occupancy(struct cache *c, struct policy_occupancy *o)
 
 		o->queued[r] = queued > 0 ? (uint64_t)queued : 0;
 	}
-	o->chunk_count = p->chunk_count;
+	/* Parts are in no ring: the policy shares out what is left. */
+	o->chunk_count = plan_group_chunks(p, cursors.part_chunks);
 	return 0;
 }
 
-/* How many groups to claim: the policy's wish, but never more than the lane may hold. */
-static uint32_t claim_count(const struct cache *c)
+/*
+ * How many groups to claim: the policy's wish, but never more than the lane may hold.  A group
+ * stands for the parts its heads own, too, as many as it has on average.
+ */
+static uint32_t claim_count(const struct cache *c, const struct policy_occupancy *o)
 {
 	struct policy_company company = {
 	    .evictors = cn_evictors(c->cn),
 	    .nodes = atomic_load_explicit(&c->cn->cns_live, memory_order_relaxed),
 	};
-	uint32_t count = c->cn->policy->claim_groups(c->cn->pool->plan.chunk_count, &company);
+	uint64_t chunks = c->cn->pool->plan.chunk_count;
+	uint64_t groups = o->queued[RING_SMALL] + o->queued[RING_MAIN];
+	uint64_t weight = 1 + (chunks - o->chunk_count) / max_u64(1, groups);
+	uint64_t count = c->cn->policy->claim_groups((uint32_t)chunks, &company) / weight;
 
-	return count < c->lane->reserve_cap ? count : c->lane->reserve_cap;
+	return (uint32_t)max_u64(1, min_u64(count, c->lane->reserve_cap));
 }
 
 /* Claim up to `count` groups behind the *n in hand. */
@@ -436,10 +443,11 @@ static uint32_t mergeable(struct cache *c, struct evict_scratch *s, uint32_t n)
 }
 
 /* Steps 1 to 4: claim, READ, wait, and claim more while too few groups can be merged. */
-static MAY_WAIT int collect(struct cache *c, struct evict_scratch *s, uint32_t ring, uint32_t *n)
+static MAY_WAIT int collect(struct cache *c, struct evict_scratch *s,
+			    const struct policy_occupancy *o, uint32_t ring, uint32_t *n)
 {
 	const struct policy *policy = c->cn->policy;
-	uint32_t count = claim_count(c), had = 0;
+	uint32_t count = claim_count(c, o), had = 0;
 	int status = claim(c, s, ring, count, n);
 
 	while (!status && *n > had) {
@@ -486,7 +494,7 @@ int evict(struct cache *c)
 		return FORGE_MISS;
 	uint32_t ring = victim_ring(c, &occupancy);
 
-	status = collect(c, s, ring, &n);
+	status = collect(c, s, &occupancy, ring, &n);
 	if (status || n == 0)
 		return status; /* with 0: positions whose groups others took were passed */
 	c->count.evictions++;

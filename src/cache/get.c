@@ -16,11 +16,14 @@
  * back and is CASed away.
  */
 #include "cache/cache.h"
+#include "cache/large.h"
 #include "cache/look.h"
 
 #include "pool/object.h"
 
 #define GET_TRIES_MAX 8u
+/* What is READ of a head at first: the list of 100 parts fits beside a usual key. */
+#define HEAD_READ_BYTES 1024u
 
 int cache_key_check(struct cache_key key)
 {
@@ -41,12 +44,20 @@ int cache_read_view(struct cache *c, const struct index_home *home, struct index
 int cache_clear_slot(struct cache *c, uint64_t slot, uint64_t from, enum stats_word left, int *won)
 {
 	struct fab_op op = fab_cas(FAB_INDEX, plan_slot_address(&c->cn->pool->plan, slot), from, 0);
-	int status = flow_run(c->worker, &op, 1);
+	struct parts_list old;
+	int status = large_note_old(c, from, &old);
 
+	*won = 0;
+	if (!status)
+		status = flow_run(c->worker, &op, 1);
+	if (status)
+		return status;
 	*won = fab_cas_won(&op);
 	if (*won)
 		tally_swap(&c->tally, from, 0, left);
-	return status;
+	if (!*won && pool_rule(c->cn->pool, RULE_PARTS_WINNER_FREES))
+		return 0;
+	return large_free_old(c, &old, slot, FAB_SPACE);
 }
 
 int cache_fetch(struct cache *c, uint64_t word, enum fab_purpose purpose, uint8_t *buffer,
@@ -64,6 +75,8 @@ int cache_fetch(struct cache *c, uint64_t word, enum fab_purpose purpose, uint8_
 		return 0; /* no honest word points outside the chunks */
 	uint64_t room = plan_chunk_address(p, chunk) + p->chunk_bytes - address;
 
+	if (unlikely(index_is_head(word)))
+		bytes = min_u64(room, HEAD_READ_BYTES);
 	if (unlikely(bytes > room + LAYOUT_PAD_BYTES))
 		return 0; /* nor beyond its chunk, but for the rounding of the length */
 
@@ -78,7 +91,7 @@ int cache_fetch(struct cache *c, uint64_t word, enum fab_purpose purpose, uint8_
 			break;
 		/* Longer than the word can say: the header knows, if it is one. */
 		bytes = (uint64_t)object_units(buffer) * LAYOUT_UNIT_BYTES;
-		if (index_blocks(word) != INDEX_BLOCKS_HEADER || bytes > room)
+		if (!index_length_in_header(word) || bytes > room)
 			break;
 	}
 	if (*verdict != OBJECT_VALID) {
@@ -89,6 +102,9 @@ int cache_fetch(struct cache *c, uint64_t word, enum fab_purpose purpose, uint8_
 
 	if (index_generations_behind(p, word, generation) != 0 &&
 	    pool_rule(pool, RULE_READ_CHECKS_GENERATION))
+		*verdict = OBJECT_INVALID;
+	/* No honest writer lets word and header differ about parts. */
+	if (unlikely((object_header(buffer)->part_count != 0) != index_is_head(word)))
 		*verdict = OBJECT_INVALID;
 	return 0;
 }
@@ -136,8 +152,10 @@ static MAY_WAIT int look_once(struct cache *c, struct cache_key key, struct look
 	if (pool_rule(pool, RULE_GET_MERGES_MATCHES))
 		remove |= l->match & (l->match - 1);
 	if (likely(!remove)) {
-		count_hit(c, l, lowest_slot(l->match));
-		return 0;
+		unsigned slot = lowest_slot(l->match);
+
+		count_hit(c, l, slot);
+		return look_parts(c, l);
 	}
 	status = look_remove(c, l, remove, STATS_superseded, &all);
 	return status ? status : FORGE_E_AGAIN;

@@ -202,11 +202,10 @@ int lane_land(struct lane *lane, struct worker *w, struct open_group *g, uint64_
 	return finish(lane, w, g, scratch);
 }
 
-int lane_close(struct lane *lane, struct worker *w, uint32_t ring, uint64_t *scratch)
+/* Close one of the groups being filled. */
+static MAY_WAIT int close_at(struct lane *lane, struct worker *w, uint32_t ring, uint32_t at,
+			     uint64_t *scratch)
 {
-	if (lane->filling_count[ring] == 0)
-		return 0;
-	uint32_t at = fullest(lane, ring);
 	struct open_group *g = lane->filling[ring][at];
 
 	lane->filling_count[ring]--;
@@ -216,6 +215,21 @@ int lane_close(struct lane *lane, struct worker *w, uint32_t ring, uint64_t *scr
 	if (g->in_flight > 0 && pool_rule(lane->cn->pool, RULE_SEAL_WAITS_IN_FLIGHT))
 		return 0;
 	return finish(lane, w, g, scratch);
+}
+
+int lane_close(struct lane *lane, struct worker *w, uint32_t ring, uint64_t *scratch)
+{
+	if (lane->filling_count[ring] == 0)
+		return 0;
+	return close_at(lane, w, ring, fullest(lane, ring), scratch);
+}
+
+int lane_close_heavy(struct lane *lane, struct worker *w, struct open_group *g, uint64_t *scratch)
+{
+	for (uint32_t at = 0; at < lane->filling_count[g->ring]; at++)
+		if (lane->filling[g->ring][at] == g && lane_group_is_heavy(lane, g))
+			return close_at(lane, w, g->ring, at, scratch);
+	return 0;
 }
 
 int lane_open(struct lane *lane, struct worker *w, uint32_t ring)
@@ -238,7 +252,7 @@ int lane_open(struct lane *lane, struct worker *w, uint32_t ring)
 	g->ring = ring;
 	g->chunk = c.chunk;
 	g->generation = c.generation;
-	g->units_used = g->object_count = g->in_flight = 0;
+	g->units_used = g->object_count = g->part_count = g->in_flight = 0;
 	g->heat = 0;
 	g->word = chunk_pack_open(cn->member.cn, c.generation);
 	/* Fibers of this lane may use the group as soon as the CAS has landed, not before. */
@@ -261,6 +275,57 @@ int lane_open(struct lane *lane, struct worker *w, uint32_t ring)
 	return 0;
 }
 
+void lane_gather_begin(struct lane *lane, struct lane_gather *g)
+{
+	g->next = lane->gathers;
+	lane->gathers = g;
+}
+
+void lane_gather_end(struct lane *lane, struct lane_gather *g)
+{
+	struct lane_gather **link = &lane->gathers;
+
+	while (*link != g)
+		link = &(*link)->next;
+	*link = g->next;
+}
+
+/* Chunks that gathers still want. */
+static uint32_t gathers_want(const struct lane *lane)
+{
+	uint32_t want = 0;
+
+	for (const struct lane_gather *g = lane->gathers; g; g = g->next)
+		want += g->want - g->count;
+	return want;
+}
+
+/* Keep a chunk that is reserved in our name, if somebody of this lane can use it. */
+static int keep(struct lane *lane, struct lane_chunk c, uint32_t reserve_cap)
+{
+	struct lane_gather *g = lane->reserve_count > 0 ? lane->gathers : NULL;
+
+	while (g && g->count == g->want)
+		g = g->next;
+	if (g)
+		g->chunks[g->count++] = c;
+	else if (lane->reserve_count < reserve_cap)
+		lane->reserve[lane->reserve_count++] = c;
+	else
+		return 0;
+	return 1;
+}
+
+int lane_group_is_heavy(const struct lane *lane, const struct open_group *g)
+{
+	const struct cn *cn = lane->cn;
+	uint64_t groups =
+	    max_u64(RING_CLAIM_MAX, RING_QUEUES * (uint64_t)lane->filling_max * cn_evictors(cn));
+
+	return g->part_count * LANE_PARTS_SHARE * groups >= cn->pool->plan.chunk_count &&
+	       g->part_count > 0;
+}
+
 int lane_give(struct lane *lane, struct worker *w, struct lane_chunk c)
 {
 	struct cn *cn = lane->cn;
@@ -272,10 +337,8 @@ int lane_give(struct lane *lane, struct worker *w, struct lane_chunk c)
 	};
 	uint64_t position;
 
-	if (lane->reserve_count < lane->reserve_cap) {
-		lane->reserve[lane->reserve_count++] = c;
+	if (keep(lane, c, lane->reserve_cap))
 		return 0;
-	}
 	atomic_fetch_add_explicit(&cn->free_hint, 1, memory_order_relaxed);
 	return ring_enqueue(cn->pool, w, FAB_SPACE, RING_FREE, &entry, &position);
 }
@@ -284,10 +347,11 @@ int lane_claim_free(struct lane *lane, struct worker *w, uint32_t count)
 {
 	struct cn *cn = lane->cn;
 	struct ring_claimed claimed[RING_CLAIM_MAX];
-	uint32_t room = LANE_RESERVE_MAX - lane->reserve_count, won = 0;
+	uint32_t gathered = gathers_want(lane), won = 0;
+	uint64_t room = LANE_RESERVE_MAX - lane->reserve_count + (uint64_t)gathered;
 	struct ring_claim_wish wish = {
 	    .ring = RING_FREE,
-	    .count = count < room ? count : room,
+	    .count = (uint32_t)min_u64(min_u64((uint64_t)count + gathered, room), RING_CLAIM_MAX),
 	    .evictors = cn_evictors(cn),
 	    .owner = cn->member.cn,
 	};
@@ -300,13 +364,9 @@ int lane_claim_free(struct lane *lane, struct worker *w, uint32_t count)
 		struct lane_chunk c = {claimed[i].chunk, claimed[i].generation};
 
 		cn_note(cn, c.chunk, claimed[i].word, NULL, 0);
-		if (lane->reserve_count < LANE_RESERVE_MAX) {
-			lane->reserve[lane->reserve_count++] = c;
-		} else {
-			int given = lane_give(lane, w, c);
+		int given = keep(lane, c, LANE_RESERVE_MAX) ? 0 : lane_give(lane, w, c);
 
-			status = status ? status : given;
-		}
+		status = status ? status : given;
 	}
 	if (status == FORGE_MISS)
 		atomic_store_explicit(&cn->free_hint, 0, memory_order_relaxed);

@@ -29,6 +29,11 @@
 /* Closed groups that wait for Sets in flight, beside those being filled. */
 #define LANE_CLOSING_MAX 6u
 #define LANE_GROUPS_MAX	 (RING_QUEUES * LANE_FILLING_MAX + LANE_CLOSING_MAX)
+/*
+ * A group that owns this share of the pool, divided among all groups that may be open or in one
+ * claim, is sealed: all open groups, or one claim, own an eighth of the pool or little more.
+ */
+#define LANE_PARTS_SHARE 8u
 
 enum open_state {
 	OPEN_UNUSED,
@@ -43,11 +48,12 @@ struct open_group {
 	uint32_t generation;
 	uint32_t units_used;
 	uint32_t object_count;
-	uint32_t in_flight; /* Sets and regroup copies that have a place here and no result yet */
-	uint64_t heat;	    /* sum of the counts its rescued members had */
-	uint64_t word;	    /* the exact chunk word */
-	uint64_t *twim;	    /* [group_objects] in SN order */
-	uint8_t *carried;   /* [group_objects] counts the members start with once queued */
+	uint32_t part_count; /* chunks its heads of large objects own */
+	uint32_t in_flight;  /* Sets and regroup copies that have a place here and no result yet */
+	uint64_t heat;	     /* sum of the counts its rescued members had */
+	uint64_t word;	     /* the exact chunk word */
+	uint64_t *twim;	     /* [group_objects] in SN order */
+	uint8_t *carried;    /* [group_objects] counts the members start with once queued */
 };
 
 struct lane_chunk {
@@ -60,6 +66,16 @@ struct lane_sealed {
 	uint64_t groups;
 	uint64_t objects; /* members, dead ones included */
 	uint64_t bytes;	  /* of their objects and TWIMs: what was filled of their chunks */
+};
+
+/*
+ * Chunks on their way to one owner: while it is in the lane's list, what lane_give() and
+ * lane_claim_free() bring goes there, but for one in the reserve, which evictions need.
+ */
+struct lane_gather {
+	struct lane_chunk *chunks; /* [want] the caller's */
+	uint32_t count, want;
+	struct lane_gather *next;
 };
 
 struct lane {
@@ -77,6 +93,7 @@ struct lane {
 	struct lane_chunk reserve[LANE_RESERVE_MAX];
 	uint32_t reserve_count;
 	uint32_t reserve_cap; /* most the CN's share of chunks permits */
+	struct lane_gather *gathers;
 	void *memory;
 };
 
@@ -139,6 +156,20 @@ MAY_WAIT int lane_give(struct lane *, struct worker *, struct lane_chunk);
 
 /* Claim up to count chunks from the free ring into the reserve.  0 or FORGE_MISS if empty. */
 MAY_WAIT int lane_claim_free(struct lane *, struct worker *, uint32_t count);
+
+/* Who is in the list between the two gets chunks; several fibers of a lane may be. */
+void lane_gather_begin(struct lane *, struct lane_gather *);
+void lane_gather_end(struct lane *, struct lane_gather *);
+
+/*
+ * Do the heads in the group own so many parts that it should be sealed?  What they own cannot be
+ * evicted before, and all of it goes with the group.
+ */
+int lane_group_is_heavy(const struct lane *, const struct open_group *);
+
+/* Close the group that is heavy, if it is still being filled.  Waits.  0 or FORGE_E_NODE. */
+MAY_WAIT int lane_close_heavy(struct lane *, struct worker *, struct open_group *,
+			      uint64_t *scratch);
 
 /*
  * Seal what is open, give everything back.  No Set is in flight.  Waits.  0; FORGE_E_AGAIN if

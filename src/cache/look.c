@@ -1,7 +1,9 @@
 /* look.c: classifying the words of a neighbourhood. */
 #include "cache/look.h"
 
-#include "pool/object.h"
+#include <string.h>
+
+#include "cache/large.h"
 
 void look_begin(struct look *l, const struct cache *c, struct cache_key key,
 		enum fab_purpose purpose)
@@ -23,10 +25,13 @@ int look_read(struct cache *c, struct cache_key key, struct look *l)
 struct cache_value look_value(const struct cache *c)
 {
 	const struct layout_object *h = object_header(c->fetched);
+	struct layout_parts parts = {.value_bytes = h->value_bytes};
 
+	if (unlikely(h->part_count))
+		memcpy(&parts, object_value(c->fetched), LAYOUT_PARTS_BYTES);
 	return (struct cache_value){
-	    .data = object_value(c->fetched),
-	    .bytes = h->value_bytes,
+	    .data = h->part_count ? c->large.value : object_value(c->fetched),
+	    .bytes = (uint32_t)parts.value_bytes,
 	    .flags = h->flags,
 	    .marks = h->marks,
 	    .cas_id = h->cas_id,
@@ -105,6 +110,35 @@ static MAY_WAIT int classify_word(struct cache *c, struct cache_key key, struct 
 		l->invalid |= 1u << slot;
 	}
 	return 0;
+}
+
+/*
+ * If the checksum of the value does not fit, either
+ * the head was taken out meanwhile, and then its word has changed; or a node died while it stored
+ * the value, and then the head is as invalid as any object that cannot be read.
+ */
+int look_parts(struct cache *c, const struct look *l)
+{
+	unsigned slot = lowest_slot(l->match);
+	const struct plan *p = &c->cn->pool->plan;
+	uint64_t number = index_slot_number(&l->home, slot), word = look_word(c, l, slot), now;
+	struct parts_list parts;
+	int good = 0, won, status = 0;
+
+	if (likely(!index_is_head(word)))
+		return 0;
+	if (parts_of(p, c->fetched, &parts))
+		status = large_read(c, &parts, &good);
+	if (status || good)
+		return status;
+	struct fab_op op = fab_read(FAB_INDEX, plan_slot_address(p, number), &now, 8);
+
+	status = flow_run(c->worker, &op, 1);
+	if (!status && now == word) {
+		status = cache_clear_slot(c, number, word, STATS_invalid, &won);
+		c->count.invalid_removed += (uint64_t)won;
+	}
+	return status ? status : FORGE_E_AGAIN;
 }
 
 int look_classify(struct cache *c, struct cache_key key, struct look *l)

@@ -56,7 +56,14 @@ static inline void look_know(struct look *l, unsigned slot, uint64_t word)
 	l->known[slot] = word;
 }
 
-/* The lowest match as a caller sees it; valid while c->fetched is. */
+/*
+ * The lowest match, which stands alone: if it is larger than a chunk, READ its value.  Waits.
+ * 0; FORGE_E_AGAIN when the value was not whole: the word has changed, or was CASed away;
+ * FORGE_E_NODE.
+ */
+MAY_WAIT int look_parts(struct cache *, const struct look *);
+
+/* The lowest match as a caller sees it; valid while c->fetched is, and what look_parts() READ. */
 struct cache_value look_value(const struct cache *);
 
 /*

@@ -7,7 +7,9 @@
  */
 #include "cache/place.h"
 
-#include "pool/object.h"
+#include <string.h>
+
+#include "cache/large.h"
 
 /*
  * Pauses in which others may refill the lane, or land what they have in groups that are closing.
@@ -89,12 +91,13 @@ static MAY_WAIT int find_room(struct cache *c, uint32_t ring, uint32_t units,
 
 int place_units(const struct plan *p, uint32_t key_bytes, uint64_t value_bytes, uint32_t *units)
 {
-	uint64_t bytes = (uint64_t)LAYOUT_OBJECT_HEADER_BYTES + key_bytes + value_bytes;
-
-	if (round_up_u64(bytes, LAYOUT_UNIT_BYTES) + TWIM_BYTES > p->chunk_bytes ||
-	    bytes > (uint64_t)LAYOUT_OBJECT_UNITS_MAX * LAYOUT_UNIT_BYTES)
+	if (plan_is_whole(p, key_bytes, value_bytes))
+		*units = layout_object_units(key_bytes, (uint32_t)value_bytes);
+	else if (p->part_count_max > 0 && value_bytes <= p->value_bytes_max)
+		*units =
+		    layout_object_units(key_bytes, parts_stored_bytes(plan_cut(p, value_bytes)));
+	else
 		return FORGE_E_VALUE_LARGE;
-	*units = layout_object_units(key_bytes, (uint32_t)value_bytes);
 	return 0;
 }
 
@@ -122,13 +125,39 @@ static void ask_policy(struct cache *c, struct placing *p)
 	p->policy = cn->policy->place(&hint);
 }
 
+/*
+ * A value larger than a chunk: *stored receives what the head has for a value.  The same value with
+ * another expiry or other flags keeps its parts: the match, which the head replaces in its slot,
+ * lists them.
+ */
+static MAY_WAIT int place_parts(struct cache *c, struct placing *p, const struct cache_item *item,
+				struct cache_item *stored)
+{
+	const struct plan *plan = &c->cn->pool->plan;
+	const struct layout_object *h = object_header(c->fetched);
+
+	p->keeps_parts = p->same_bytes && p->look.match && h->part_count > 0;
+	p->part_count = plan_cut(plan, item->bytes).part_count;
+	stored->value = c->large.stored;
+	if (!p->keeps_parts)
+		return large_prepare(c, item->value, item->bytes, &stored->bytes);
+	memcpy(c->large.stored, object_value(c->fetched), h->value_bytes);
+	stored->bytes = h->value_bytes;
+	return large_abandon(c);
+}
+
 int place_object(struct cache *c, struct placing *p, uint32_t units, const struct cache_item *item,
 		 uint64_t cas_id)
 {
+	struct cache_item stored = *item;
 	int status = 0;
 
 	if (p->placed && p->units != units)
 		status = place_land(c, p);
+	p->part_count = p->keeps_parts = 0;
+	/* First, because an object that has a place keeps its group from being sealed. */
+	if (!status && unlikely(!plan_is_whole(&c->cn->pool->plan, p->key.bytes, item->bytes)))
+		status = place_parts(c, p, item, &stored);
 	if (!status && !p->placed) {
 		ask_policy(c, p);
 		p->units = units;
@@ -139,8 +168,9 @@ int place_object(struct cache *c, struct placing *p, uint32_t units, const struc
 	struct object_spec spec = {
 	    .key = p->key.data,
 	    .key_bytes = p->key.bytes,
-	    .value = item->value,
-	    .value_bytes = item->bytes,
+	    .value = stored.value,
+	    .value_bytes = stored.bytes,
+	    .part_count = p->part_count,
 	    .flags = item->flags,
 	    .marks = item->marks,
 	    .expiry_ms = item->expiry_ms,
@@ -163,6 +193,7 @@ uint64_t place_word(const struct cache *c, const struct placing *p, uint64_t old
 	    .units = p->units,
 	    .generation = p->place.group->generation,
 	    .version = index_word_version(plan, old) + 1,
+	    .is_head = p->part_count != 0,
 	    .address = p->place.address,
 	};
 
@@ -174,9 +205,13 @@ int place_swing(struct cache *c, struct placing *p, unsigned slot, uint64_t old,
 {
 	const struct plan *plan = &c->cn->pool->plan;
 	uint64_t slot_address = plan_slot_address(plan, index_slot_number(&p->look.home, slot));
+	struct parts_list parts;
 	struct fab_op ops[3];
 	unsigned n = 0, cas;
+	int status = large_note_old(c, old, &parts);
 
+	if (status)
+		return status;
 	if (!p->written)
 		ops[n++] =
 		    fab_write(FAB_DATA, p->place.address, c->object, p->units * LAYOUT_UNIT_BYTES);
@@ -187,8 +222,7 @@ int place_swing(struct cache *c, struct placing *p, unsigned slot, uint64_t old,
 	if (reread)
 		ops[n++] = fab_read(FAB_INDEX, plan_bucket_address(plan, p->look.home.bucket),
 				    p->look.view.words, index_view_bytes(plan));
-	int status = flow_run(c->worker, ops, n);
-
+	status = flow_run(c->worker, ops, n);
 	p->written |= !status;
 	*won = ops[cas].code == FAB_WRITE ? !status : fab_cas_won(&ops[cas]);
 	c->count.sets_restarted += !*won;
@@ -196,7 +230,9 @@ int place_swing(struct cache *c, struct placing *p, unsigned slot, uint64_t old,
 		tally_swap(&c->tally, old, word,
 			   p->look.match >> slot & 1 ? STATS_replaced
 						     : look_left(&p->look, slot, STATS_evicted));
-	return status;
+	if (status || p->keeps_parts || (!*won && pool_rule(c->cn->pool, RULE_PARTS_WINNER_FREES)))
+		return status;
+	return large_free_old(c, &parts, index_slot_number(&p->look.home, slot), FAB_SPACE);
 }
 
 int place_record(struct cache *c, struct placing *p, unsigned slot, uint64_t word)
@@ -205,10 +241,15 @@ int place_record(struct cache *c, struct placing *p, unsigned slot, uint64_t wor
 	uint64_t number = index_slot_number(&p->look.home, slot);
 	uint32_t version = index_word_version(plan, word);
 
-	open_group_record(p->place, twim_pack(p->units, p->look.home.fingerprint, version, number),
+	open_group_record(p->place,
+			  twim_pack(p->units, p->look.home.fingerprint, version, number) |
+			      (p->part_count ? TWIM_HEAD : 0),
 			  p->policy.carried);
-	if (plan->slot_words == 1)
-		return 0;
+	p->place.group->part_count += p->part_count;
+	int status = large_link(c, number, word);
+
+	if (status || plan->slot_words == 1)
+		return status;
 	/*
 	 * Nobody waits for the group word: until it lands its version differs from the index
 	 * word's and hits go uncounted; if it is lost that stays so.
@@ -251,8 +292,15 @@ int place_finalise(struct cache *c, const struct placing *p, unsigned slot, uint
 
 int place_land(struct cache *c, struct placing *p)
 {
+	struct open_group *g = p->place.group;
+	/* Those that no head was linked to. */
+	int status = large_abandon(c), landed;
+
 	if (!p->placed)
-		return 0;
+		return status;
 	p->placed = p->written = 0;
-	return lane_land(c->lane, c->worker, p->place.group, c->twim);
+	landed = lane_land(c->lane, c->worker, g, c->twim);
+	if (!status && !landed && p->part_count)
+		landed = cache_close_heavy(c, g);
+	return status ? status : landed;
 }

@@ -21,12 +21,16 @@ struct placing {
 	struct lane_place place;
 	struct policy_place policy;
 	uint32_t units;
-	uint8_t placed;	 /* place and c->object are valid */
-	uint8_t written; /* the object has landed */
+	uint32_t part_count; /* of a value larger than a chunk: the object is its head */
+	uint8_t same_bytes;  /* set by the caller: as those of the match */
+	uint8_t keeps_parts; /* ... so that the head lists the parts of the one it replaces */
+	uint8_t placed;	     /* place and c->object are valid */
+	uint8_t written;     /* the object has landed */
 };
 
 /*
- * Units of 16 bytes that an object takes; here it is decided how large one may be.
+ * Units of 16 bytes that an object, or the head of a large one, takes; here it is decided how large
+ * one may be.
  * 0 or FORGE_E_VALUE_LARGE.
  */
 int place_units(const struct plan *, uint32_t key_bytes, uint64_t value_bytes, uint32_t *units);
@@ -34,7 +38,9 @@ int place_units(const struct plan *, uint32_t key_bytes, uint64_t value_bytes, u
 /*
  * Take room for units where the policy wants the object, which may mean to evict, and build it in
  * c->object, with a cas id of its own when cas_id is 0.  The look is what it goes by.  Nothing is
- * posted.  A place that was taken before is kept when the length is the same (no final word ever
+ * posted, but the parts of a value larger than a chunk: they are WRITTEN, unless p->same_bytes
+ * says that the item has those of the match, whose parts stay where they are.
+ *  A place that was taken before is kept when the length is the same (no final word ever
  * pointed to it, so it may be written again).  Borrows item.  Waits.
  * 0, FORGE_E_NO_SPACE, FORGE_E_NODE.
  */

@@ -152,7 +152,7 @@ static MAY_WAIT int flush_window(struct cache *c, uint32_t ring, uint64_t head, 
 	uint64_t from = atomic_load_explicit(&cn->flushed[ring], memory_order_relaxed);
 	/* Signed: cursors may lie anywhere, and never must the window be longer than planned. */
 	int64_t ahead = (int64_t)(cn->noted[ring] - head);
-	uint64_t window = cn->pool->plan.window_groups;
+	uint64_t window = cn->window_groups;
 	uint64_t end = ahead < 0 ? head : head + min_u64((uint64_t)ahead, window);
 
 	if ((int64_t)(head - from) > 0) {
@@ -173,7 +173,7 @@ static MAY_WAIT int flush_window(struct cache *c, uint32_t ring, uint64_t head, 
 /* Poll more seldom or more often, by how many groups left the rings since the last poll. */
 static void adapt(struct cn *cn, uint64_t moved)
 {
-	uint32_t window = cn->pool->plan.window_groups;
+	uint32_t window = cn->window_groups;
 	uint32_t now = atomic_load_explicit(&cn->poll_now_us, memory_order_relaxed);
 
 	if (moved * 8 < window && now < cn->poll_interval_us * CN_POLL_ADAPT)
@@ -198,6 +198,10 @@ static MAY_WAIT int poll_once(struct cache *c)
 			atomic_load_explicit(&cn->flush_generation, memory_order_relaxed);
 		cn_see_flush(cn, cursors.flush_generation, started_ns);
 	}
+	/* Where large objects leave few groups, a window as planned would hold them all. */
+	if (!status)
+		cn->window_groups =
+		    plan_window(plan_group_chunks(&cn->pool->plan, cursors.part_chunks));
 	for (uint32_t ring = 0; ring < RING_QUEUES && !status; ring++) {
 		left += cursors.ring[ring].head -
 			atomic_load_explicit(&cn->head[ring], memory_order_relaxed);

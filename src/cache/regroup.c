@@ -14,6 +14,12 @@
  *  - A kept member may be moved after its chunk was freed, if its copy was READ before: until
  *    the CAS its slot is stale, so a Get misses or still reads the old bytes, and a Set has to
  *    CAS the slot away before it inserts, which makes our CAS fail.  Nothing older comes back.
+ *  - The head of a large object owns chunks, so it must not just become stale: cold heads are READ
+ *    too, and CASed out of their slots from the exact words before the chunk is freed; the winner
+ *    frees the parts.  A kept head moves like any other object, and its parts stay where they are.
+ *    One that was kept, but found no place, is taken out in the same way at the end; its word is
+ *    exact even after the chunk was freed.  Whoever took a kept head out after the chunk was freed
+ *    may have READ the chunk's next life and not know its parts; we do, and free them.
  * Crash: before the free, the chunk is evicting(us); some members have moved already.  After it,
  * the chunk is reserved(us).  Members not moved are evicted.
  */
@@ -21,7 +27,11 @@
 
 #include <string.h>
 
+#include "cache/large.h"
 #include "pool/object.h"
+
+/* Beside an SN in moved[]: its slot was won. */
+#define MOVED (1u << 31)
 
 int regroup_free(struct cache *c, struct regroup_source *s, enum fab_purpose purpose)
 {
@@ -51,7 +61,7 @@ int regroup_free(struct cache *c, struct regroup_source *s, enum fab_purpose pur
 	return lane_give(c->lane, c->worker, (struct lane_chunk){s->claimed.chunk, next});
 }
 
-/* READ every kept member into scratch->read, one batch.  Members that are not kept are skipped. */
+/* READ every kept member and every head into scratch->read, one batch; others are skipped. */
 static MAY_WAIT int read_kept(struct cache *c, struct regroup_scratch *scratch,
 			      const struct regroup_source *s, enum fab_purpose purpose)
 {
@@ -60,7 +70,7 @@ static MAY_WAIT int read_kept(struct cache *c, struct regroup_scratch *scratch,
 	for (uint32_t sn = 0; sn < s->claimed.object_count; sn++) {
 		const struct twim_member *m = &s->members[sn];
 
-		if (!s->keep[sn] || m->units == 0)
+		if ((!s->keep[sn] && !m->is_head) || m->units == 0)
 			continue;
 		scratch->offset[sn] = at;
 		scratch->ops[n++] =
@@ -88,15 +98,72 @@ static int member_valid(const struct cache *c, const struct regroup_scratch *scr
 	struct index_home home = index_locate(p, object_key(object), h->key_bytes);
 	uint64_t slot = m->slot - index_slot_number(&home, 0);
 
-	return home.fingerprint == m->fingerprint && slot < LAYOUT_NEIGHBOURHOOD &&
-	       !cache_is_over(c, h); /* expired or flushed: nobody wants it */
+	return home.fingerprint == m->fingerprint && slot < LAYOUT_NEIGHBOURHOOD;
 }
 
 /* Is the member wanted, and was what was READ of it its object? */
 static int is_movable(const struct cache *c, const struct regroup_scratch *scratch,
 		      const struct regroup_source *s, uint32_t sn)
 {
-	return s->keep[sn] && s->members[sn].units > 0 && member_valid(c, scratch, s, sn);
+	return s->keep[sn] && s->members[sn].units > 0 && member_valid(c, scratch, s, sn) &&
+	       /* expired or flushed: nobody wants it */
+	       !cache_is_over(c, object_header(scratch->read + scratch->offset[sn]));
+}
+
+/* The parts of a head as it was READ; false: there is none. */
+static int parts_of_member(const struct cache *c, const struct regroup_scratch *scratch,
+			   const struct regroup_source *s, uint32_t sn, struct parts_list *out)
+{
+	return s->members[sn].is_head && member_valid(c, scratch, s, sn) &&
+	       parts_of(&c->cn->pool->plan, scratch->read + scratch->offset[sn], out);
+}
+
+/* Another word is in the slot of a kept head than the one that was to be moved. */
+static MAY_WAIT int settle_head(struct cache *c, const struct regroup_scratch *scratch,
+				const struct regroup_source *s, uint32_t sn,
+				enum fab_purpose purpose)
+{
+	struct parts_list parts;
+
+	return parts_of_member(c, scratch, s, sn, &parts)
+		   ? large_settle(c, &parts, s->members[sn].slot, purpose)
+		   : 0;
+}
+
+/* Evict the head of a large object, and its parts with it. */
+static MAY_WAIT int drop_head(struct cache *c, const struct regroup_scratch *scratch,
+			      const struct regroup_source *s, uint32_t sn, enum fab_purpose purpose)
+{
+	const struct twim_member *m = &s->members[sn];
+	struct fab_op cas =
+	    fab_cas(purpose, plan_slot_address(&c->cn->pool->plan, m->slot), m->word, 0);
+	struct parts_list parts;
+	int status = flow_run(c->worker, &cas, 1);
+
+	if (status)
+		return status;
+	if (!fab_cas_won(&cas) && pool_rule(c->cn->pool, RULE_PARTS_WINNER_FREES))
+		return s->freed ? settle_head(c, scratch, s, sn, purpose) : 0;
+	if (fab_cas_won(&cas)) {
+		tally_swap(&c->tally, m->word, 0, STATS_evicted);
+		status = tally_tell_in_time(&c->tally, c->worker);
+	}
+	if (status || !parts_of_member(c, scratch, s, sn, &parts))
+		return status;
+	return large_free_old(c, &parts, m->slot, purpose);
+}
+
+/* All heads that will not move. */
+static MAY_WAIT int drop_cold_heads(struct cache *c, const struct regroup_scratch *scratch,
+				    const struct regroup_source *s, enum fab_purpose purpose)
+{
+	int status = 0;
+
+	for (uint32_t sn = 0; sn < s->claimed.object_count && !status; sn++)
+		if (s->members[sn].is_head && !is_movable(c, scratch, s, sn) &&
+		    pool_rule(c->cn->pool, RULE_PARTS_COLD_HEADS_OUT))
+			status = drop_head(c, scratch, s, sn, purpose);
+	return status;
 }
 
 /* A group of the lane for the target, with room for `units`; NULL if no chunk is at hand. */
@@ -137,6 +204,7 @@ static uint32_t pack(struct cache *c, struct regroup_scratch *scratch,
 
 		memcpy(scratch->copy + at, scratch->read + scratch->offset[sn], bytes);
 		object_rebind(scratch->copy + at, (struct object_place){g->generation, place.sn});
+		g->part_count += object_header(scratch->copy + at)->part_count;
 		scratch->places[n] = place;
 		scratch->moved[n++] = sn;
 		at += bytes;
@@ -160,6 +228,7 @@ static MAY_WAIT int land(struct cache *c, struct regroup_scratch *scratch,
 		    .units = m->units,
 		    .generation = scratch->places[i].group->generation,
 		    .version = m->version + 1,
+		    .is_head = m->is_head,
 		    .address = scratch->places[i].address,
 		};
 
@@ -182,7 +251,9 @@ static MAY_WAIT int land(struct cache *c, struct regroup_scratch *scratch,
 	return status;
 }
 
-/* Book what landed: TWIM entries of the new group, group words, counters. */
+/*
+ * Book what landed: TWIM entries of the new group, group words, counters.  It is marked in moved[].
+ */
 static MAY_WAIT int book(struct cache *c, struct regroup_scratch *scratch,
 			 const struct regroup_source *s, uint32_t n, enum fab_purpose purpose)
 {
@@ -201,7 +272,10 @@ static MAY_WAIT int book(struct cache *c, struct regroup_scratch *scratch,
 			continue;
 		}
 		c->count.objects_rescued++;
-		open_group_record(place, twim_pack(m->units, m->fingerprint, version, m->slot),
+		scratch->moved[i] |= MOVED;
+		open_group_record(place,
+				  twim_pack(m->units, m->fingerprint, version, m->slot) |
+				      (m->is_head ? TWIM_HEAD : 0),
 				  s->carried[sn]);
 		if (p->slot_words == 1)
 			continue;
@@ -215,12 +289,34 @@ static MAY_WAIT int book(struct cache *c, struct regroup_scratch *scratch,
 	return group_words ? flow_run(c->worker, scratch->ops, group_words) : 0;
 }
 
+/* Of the n members that were to be moved, the heads that did not. */
+static MAY_WAIT int settle_heads(struct cache *c, const struct regroup_scratch *scratch,
+				 const struct regroup_source *s, uint32_t n,
+				 enum fab_purpose purpose)
+{
+	int status = 0;
+
+	for (uint32_t i = 0; i < n && !status; i++) {
+		uint32_t sn = scratch->moved[i] & ~MOVED;
+		struct parts_list parts;
+
+		if (!(scratch->moved[i] & MOVED) && s->freed)
+			status = settle_head(c, scratch, s, sn, purpose);
+		else if (unlikely(!pool_rule(c->cn->pool, RULE_PARTS_STAY)) &&
+			 parts_of_member(c, scratch, s, sn, &parts))
+			status = large_free_old(c, &parts, s->members[sn].slot, purpose);
+	}
+	return status;
+}
+
 int regroup_move(struct cache *c, struct regroup_scratch *scratch, struct regroup_source *s,
 		 uint32_t target, enum fab_purpose purpose)
 {
 	uint32_t pending = 0;
 	int status = read_kept(c, scratch, s, purpose);
 
+	if (!status)
+		status = drop_cold_heads(c, scratch, s, purpose);
 	for (uint32_t sn = 0; !status && sn < s->claimed.object_count; sn++)
 		if (is_movable(c, scratch, s, sn))
 			scratch->pending[pending++] = sn;
@@ -247,11 +343,18 @@ int regroup_move(struct cache *c, struct regroup_scratch *scratch, struct regrou
 		status = land(c, scratch, s, n, purpose);
 		if (!status)
 			status = book(c, scratch, s, n, purpose);
+		if (!status)
+			status = settle_heads(c, scratch, s, n, purpose);
 		for (uint32_t i = 0; i < n; i++) {
 			int landed = lane_land(c->lane, c->worker, g, c->twim);
 
 			status = status ? status : landed;
 		}
+		if (!status)
+			status = cache_close_heavy(c, g);
 	}
+	for (uint32_t i = 0; i < pending && !status; i++)
+		if (s->members[scratch->pending[i]].is_head)
+			status = drop_head(c, scratch, s, scratch->pending[i], purpose);
 	return status ? status : regroup_free(c, s, purpose);
 }

@@ -54,8 +54,9 @@ static void join(const struct cache_value *old, const struct store_wish *w,
 		keep(out, FORGE_E_VALUE_LARGE);
 		return;
 	}
+	/* A large value lies in the scratch already. */
 	if (old->bytes)
-		memcpy(out->scratch + (added_first ? w->item->bytes : 0), old->data, old->bytes);
+		memmove(out->scratch + (added_first ? w->item->bytes : 0), old->data, old->bytes);
 	if (w->item->bytes)
 		memcpy(out->scratch + (added_first ? 0 : old->bytes), w->item->value,
 		       w->item->bytes);
@@ -92,7 +93,11 @@ int cache_store(struct cache *c, struct cache_key key, enum cache_store mode,
 			*cas_id = object_header(c->object)->cas_id;
 		return status;
 	}
-	return cache_change(c, key, &(struct cache_change){decide_store, &w}, cas_id);
+	struct cache_change change = {decide_store, &w};
+
+	return mode == CACHE_APPEND || mode == CACHE_PREPEND
+		   ? cache_change(c, key, &change, cas_id)
+		   : cache_change_blindly(c, key, &change, cas_id);
 }
 
 /* ---- increment, decrement ------------------------------------------------------------------ */
@@ -181,6 +186,7 @@ static void decide_touch(void *context, const struct cache_value *old, struct ca
 	w->seen = *old;
 	w->seen.expiry_ms = item.expiry_ms = w->expiry_ms;
 	put(out, &item);
+	out->same_bytes = 1;
 	/* The bytes are the same, so whoever holds the id may go on with it. */
 	out->cas_id = old->cas_id;
 }
@@ -188,7 +194,9 @@ static void decide_touch(void *context, const struct cache_value *old, struct ca
 int cache_touch(struct cache *c, struct cache_key key, uint64_t expiry_ms, struct cache_value *out)
 {
 	struct touch_wish w = {.expiry_ms = expiry_ms};
-	int status = cache_change(c, key, &(struct cache_change){decide_touch, &w}, NULL);
+	struct cache_change change = {decide_touch, &w};
+	int status =
+	    out ? cache_change(c, key, &change, NULL) : cache_change_blindly(c, key, &change, NULL);
 
 	if (!status && out)
 		*out = w.seen;
@@ -209,5 +217,5 @@ static void decide_delete(void *context, const struct cache_value *old, struct c
 
 int cache_delete_if(struct cache *c, struct cache_key key, uint64_t cas_id)
 {
-	return cache_change(c, key, &(struct cache_change){decide_delete, &cas_id}, NULL);
+	return cache_change_blindly(c, key, &(struct cache_change){decide_delete, &cas_id}, NULL);
 }

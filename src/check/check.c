@@ -149,6 +149,11 @@ static int check_allocate(struct check *c)
 	c->content.bytes = calloc(1, p->chunk_bytes);
 	c->content.members = calloc(p->group_objects, sizeof(*c->content.members));
 	c->content.live = calloc(p->group_objects, sizeof(*c->content.live));
+	if (p->part_count_max > 0) {
+		c->listed = calloc(p->chunk_count, 1);
+		c->value = calloc(1, p->value_bytes_max);
+		complete = c->listed && c->value;
+	}
 	for (unsigned r = 0; r < RING_COUNT; r++) {
 		c->nodes[r] = calloc(p->ring_nodes, sizeof(*c->nodes[r]));
 		complete = complete && c->nodes[r];
@@ -165,6 +170,8 @@ static void check_release(struct check *c)
 	free(c->content.bytes);
 	free(c->content.members);
 	free(c->content.live);
+	free(c->listed);
+	free(c->value);
 	free(c->slots);
 	for (unsigned r = 0; r < RING_COUNT; r++)
 		free(c->nodes[r]);

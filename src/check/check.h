@@ -53,7 +53,12 @@
 	CHECK(TWIM_ENTRY, "a TWIM's lengths fit the group and its slots are in the index or none") \
 	CHECK(TWIM_OBJECT, "a member of a sealed group that once had a slot is a whole object")    \
 	CHECK(STATS_LINE, "a line of counters is zero where no counter is")                        \
-	CHECK(STATS_SUM, "values stored, less those that left, are the words of the index")
+	CHECK(STATS_SUM, "values stored, less those that left, are the words of the index")        \
+	CHECK(PART_LIST, "the list of a large object can be one, and fits its value")              \
+	CHECK(PART_CHUNK, "a chunk that a live large object lists is its part")                    \
+	CHECK(PART_SHARED, "no chunk is listed twice")                                             \
+	CHECK(PART_VALUE, "the value of a live large object has its checksum")                     \
+	CHECK(PART_UNLISTED, "at rest every part is listed by a live large object")
 
 enum check_rule {
 #define CHECK(name, sentence) CHECK_##name,
@@ -100,6 +105,9 @@ enum check_rule {
 	COUNTER(objects_dead, "members of sealed groups without a slot")                        \
 	COUNTER(dead_bits, "members of sealed groups that the dead map names")                  \
 	COUNTER(dead_bits_wrong, "those of them that are live all the same")                    \
+	COUNTER(objects_large, "live objects larger than a chunk")                              \
+	COUNTER(objects_broken, "those of them that lost parts when their node died")           \
+	COUNTER(parts_unlisted, "parts that no live object lists")                              \
 	COUNTER(duplicates, "further live slots of a key that has one")                         \
 	COUNTER(capacity_bytes, "bytes of all chunks")                                          \
 	COUNTER(sealed_bytes, "bytes of the chunks of sealed groups")                           \

@@ -49,6 +49,8 @@ struct check {
 
 	uint64_t *piece; /* [CHECK_PIECE_WORDS], and the slots of a bucket more */
 	struct check_content content;
+	uint8_t *listed; /* [chunk_count] by a live large object; NULL where the pool takes none */
+	uint8_t *value;	 /* [value_bytes_max] of one */
 	struct check_slot *slots;
 	uint64_t slot_count, slot_room;
 	uint64_t slot_word; /* of the slot the index scan is at */
@@ -130,5 +132,17 @@ MAY_WAIT int check_slots(struct check *);
  * that point into it.  Slots that turn out not to be live get the word 0.
  */
 MAY_WAIT int check_chunk(struct check *, uint32_t chunk, uint64_t from, uint64_t to);
+
+/*
+ * READ the chunk of c->slots[id], whose chunk was READ last, once more.  *object is NULL if the
+ * slot changed or is not live any more.
+ */
+MAY_WAIT int check_object_again(struct check *, uint64_t id, const void **object);
+
+/* parts.c: one live head; adds the bytes of its value that lie in parts. */
+MAY_WAIT int check_large(struct check *, uint64_t id, const void *object, uint64_t *part_bytes);
+
+/* parts.c: the parts no head listed. */
+MAY_WAIT int check_unlisted(struct check *);
 
 #endif

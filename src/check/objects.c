@@ -142,7 +142,7 @@ static void judge_object(struct check *c, struct check_slot *s, const void *obje
 	enum object_verdict verdict = object_check(object, room, 1);
 
 	if (verdict != OBJECT_VALID || h->generation != generation || h->sn >= p->group_objects ||
-	    index_blocks(s->word) != index_blocks_of_units(object_units(object))) {
+	    index_blocks(s->word) != object_blocks(object)) {
 		VERDICT(v, SLOT_OBJECT, address, s->word,
 			"%016" PRIx64 ": object at %" PRIu64 ": %s; generation %u of %u, SN %u",
 			s->word, index_object_address(s->word),
@@ -199,6 +199,22 @@ static enum slot_kind judge_slot(struct check *c, struct check_slot *s, int *sn,
 	return SLOT_IS_WRONG;
 }
 
+int check_object_again(struct check *c, uint64_t id, const void **object)
+{
+	struct check_slot *s = &c->slots[id];
+	struct check_verdict v = {.rule = CHECK_NONE};
+	uint64_t now, room;
+	int stable, sn;
+	int status = read_content(c, c->content.chunk, &stable);
+
+	*object = NULL;
+	if (!status)
+		status = check_read(c, plan_slot_address(c->plan, s->slot), &now, 8);
+	if (!status && stable && now == s->word && judge_slot(c, s, &sn, &v) == SLOT_IS_LIVE)
+		*object = object_at(c, index_object_address(s->word), &room);
+	return status;
+}
+
 /* id: index into c->slots */
 static MAY_WAIT int look_slot(struct check *c, uint64_t id, int fresh, struct check_verdict *v)
 {
@@ -238,13 +254,14 @@ static MAY_WAIT int check_slot_of_chunk(struct check *c, uint64_t id, struct sum
 		const struct layout_object *h = object;
 
 		o->slots_live++;
-		o->payload_bytes += (uint64_t)h->key_bytes + h->value_bytes;
+		if (h->part_count == 0)
+			o->payload_bytes += (uint64_t)h->key_bytes + h->value_bytes;
 		if (sum->pointer == index_pointer(s->word))
 			return 0;
 		sum->pointer = index_pointer(s->word);
 		sum->objects++;
 		sum->bytes += (uint64_t)object_units(object) * LAYOUT_UNIT_BYTES;
-		return 0;
+		return h->part_count ? check_large(c, id, object, &o->live_bytes) : 0;
 	}
 	if (kind == SLOT_IS_WRONG)
 		status = check_confirm(c, look_slot, id, &v, &reported);

@@ -87,7 +87,7 @@ static int word_well_formed(uint64_t word)
 	case CHUNK_EVICTING:
 		return ring < RING_QUEUES;
 	case CHUNK_PART:
-		return 1;
+		return word == chunk_pack_part(generation, position);
 	}
 	return 0;
 }

@@ -19,7 +19,8 @@ static int pointer_possible(const struct plan *p, uint64_t word)
 {
 	uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));
 	uint32_t blocks = index_blocks(word);
-	uint64_t least = blocks == INDEX_BLOCKS_HEADER
+	uint64_t least = index_is_head(word) ? LAYOUT_OBJECT_HEADER_BYTES
+			 : blocks == INDEX_BLOCKS_HEADER
 			     ? (uint64_t)INDEX_BLOCKS_MAX * LAYOUT_BLOCK_BYTES
 			     : (uint64_t)(blocks - 1) * LAYOUT_BLOCK_BYTES + LAYOUT_UNIT_BYTES;
 
@@ -277,5 +278,7 @@ int check_slots(struct check *c)
 		status = check_duplicates(c);
 	if (!status)
 		judge_aliases(c);
+	if (!status)
+		status = check_unlisted(c);
 	return status;
 }

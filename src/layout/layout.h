@@ -16,7 +16,8 @@
  *   dead map     8 x dead_words x chunk_count one bit per object that lost its slot
  *   rings        3 x 8 x ring_nodes           small, main, free
  *   index        bucket_bytes x (buckets + 1) slots; the last bucket is the overflow bucket
- *   chunks       chunk_bytes x chunk_count    objects from the front, TWIM from the back
+ *   chunks       chunk_bytes x chunk_count    objects from the front, TWIM from the back; or one
+ *                                             part of an object larger than a chunk
  *   pad          64                           so that a READ rounded up stays inside
  *
  * Life of each word (who writes it, with which verb, what a reader may conclude):
@@ -37,6 +38,9 @@
  *                counts only while its version equals the index word's.
  *   object       WRITE by the owner of the open chunk before the index CAS; never overwritten
  *                in place while its generation lives.
+ *   part         WRITE by the owner of the reserved chunk before the index CAS of its head; the
+ *                same then holds.
+ *   part count   FAA by whoever makes chunks parts or frees them; a hint, set right by sweeps.
  *   TWIM         WRITE by the owner once, before the chunk is queued; immutable while queued.
  *
  * Differences from the first design, and why:
@@ -56,7 +60,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC   0x314c4f4f50475246u /* "FRGPOOL1" as it lies in memory */
-#define LAYOUT_VERSION 2u
+#define LAYOUT_VERSION 3u
 
 #define LAYOUT_SUPERBLOCK_BYTES 4096u
 #define LAYOUT_CURSORS_BYTES	64u
@@ -103,14 +107,19 @@ static inline uint32_t generation_next(uint32_t generation)
  *   BITS   FIELD        MEANING
  *   0-33   pointer      object offset in the export, in 16-byte units (256 GiB)
  *   34-47  tag          the chunk's generation; forge-paper: 10 bits of it, then a 4-bit version
- *   48-55  blocks       length in 64-byte blocks; 0 empty, 254 tentative, 255 see the header
+ *   48-55  blocks       length in 64-byte blocks; 0 empty, 253 head of a large object,
+ *                       254 tentative, 255 see the header
  *   56-63  fingerprint  8 bits of the key's hash
  *
  * An address is written once per generation, so a word cannot repeat until its chunk has been
  * re-used 16,384 times: that is the ABA argument for every CAS on an index word.
+ *
+ * The word itself says whether it is a head, because whoever takes it out of the index has to
+ * free the parts.
  */
 #define INDEX_BLOCKS_EMPTY     0u
-#define INDEX_BLOCKS_MAX       253u
+#define INDEX_BLOCKS_MAX       252u
+#define INDEX_BLOCKS_HEAD      253u
 #define INDEX_BLOCKS_TENTATIVE 254u
 #define INDEX_BLOCKS_HEADER    255u
 
@@ -169,6 +178,12 @@ static inline uint64_t index_tentative(uint64_t word)
 static inline int index_is_tentative(uint64_t word)
 {
 	return index_blocks(word) == INDEX_BLOCKS_TENTATIVE;
+}
+
+/* Does the word point to the head of an object larger than a chunk? */
+static inline int index_is_head(uint64_t word)
+{
+	return index_blocks(word) == INDEX_BLOCKS_HEAD;
 }
 
 /* Tag of 8-byte slots: the generation; of 16-byte slots: 10 bits of it and a 4-bit version. */
@@ -244,14 +259,14 @@ static inline uint32_t group_version(uint64_t word)
  *   16     8    main head        24  8  main tail
  *   32     8    free head        40  8  free tail
  *   48     8    flush generation
- *   56     8    zero
+ *   56     8    chunks that are parts, a hint
  */
 struct layout_cursors {
 	struct {
 		uint64_t head, tail;
 	} ring[RING_COUNT];
 	uint64_t flush_generation;
-	uint64_t zero;
+	uint64_t part_chunks;
 };
 static_assert(sizeof(struct layout_cursors) == LAYOUT_CURSORS_BYTES, "polled with one READ");
 static_assert(offsetof(struct layout_cursors, flush_generation) == 48, "layout");
@@ -327,7 +342,7 @@ static inline uint32_t node_state(uint64_t node)
 
 /*
  *   BITS   FIELD
- *   0-35   position in the ring (queued, evicting, free); for a part: the head object's chunk
+ *   0-35   position in the ring (queued, evicting, free); of a part: slot of the head object
  *   36-49  generation
  *   50-57  owner CN (open, reserved, evicting), else zero
  *   58-59  ring
@@ -335,11 +350,12 @@ static inline uint32_t node_state(uint64_t node)
  *
  *   STATE     OWNER    POSITION  WHAT IT MEANS                         NEXT STATES
  *   free      -        in free   nobody's; in the free ring            reserved
- *   reserved  CN       -         in a CN's hand, holds nothing         open, free
+ *   reserved  CN       -         in a CN's hand; no slot points here   open, free, part
  *   open      CN       -         being filled                          queued, reserved (+1)
  *   queued    -        in ring   sealed; the ring's node points here   evicting, queued (other p)
  *   evicting  CN       in ring   claimed; objects are still readable   queued, reserved (+1)
- *   part      -        head      piece of an object larger than a chunk
+ *   part      -        slot      piece of the large object whose head  reserved (+1), free (+1)
+ *                                the slot points to
  *
  * (+1) raises the generation: from then on every slot that points into the chunk is stale.
  */
@@ -412,12 +428,19 @@ static inline uint64_t chunk_pack_evicting(uint32_t owner, uint32_t ring, uint32
 	return chunk_pack(CHUNK_EVICTING, ring, owner, generation, position);
 }
 
+/* A head keeps its slot for life, wherever it moves: so the word of its parts never changes. */
+static inline uint64_t chunk_pack_part(uint32_t generation, uint64_t slot)
+{
+	return chunk_pack(CHUNK_PART, 0, 0, generation, slot);
+}
+
 /* ---- TWIM --------------------------------------------------------------------------------- */
 
 /*
  * One entry per SN, from the back of the chunk: entry i of n lies at chunk_end - 8 * (i + 1).
  *   BITS   FIELD
- *   0-35   slot number in the index (bucket * 8 + slot)
+ *   0-34   slot number in the index (bucket * 8 + slot)
+ *   35     the object is the head of a large one
  *   36-39  version (forge-paper)
  *   40-47  fingerprint
  *   48-63  length in 16-byte units
@@ -425,14 +448,20 @@ static inline uint64_t chunk_pack_evicting(uint32_t owner, uint32_t ring, uint32
  * entry yields the exact index word that pointed to the object.
  */
 #define TWIM_BYTES		8u
-#define TWIM_SLOT_DEAD		((UINT64_C(1) << 36) - 1) /* no slot ever pointed here */
+#define TWIM_SLOT_DEAD		((UINT64_C(1) << 35) - 1) /* no slot ever pointed here */
+#define TWIM_HEAD		(UINT64_C(1) << 35)
 #define LAYOUT_OBJECT_UNITS_MAX 65535u
 
 static inline uint64_t twim_pack(uint32_t units, uint32_t fingerprint, uint32_t version,
 				 uint64_t slot)
 {
 	return layout_put(units, 48, 16) | layout_put(fingerprint, 40, 8) |
-	       layout_put(version & 15u, 36, 4) | layout_put(slot, 0, 36);
+	       layout_put(version & 15u, 36, 4) | layout_put(slot, 0, 35);
+}
+
+static inline int twim_is_head(uint64_t entry)
+{
+	return (entry & TWIM_HEAD) != 0;
 }
 
 static inline uint32_t twim_units(uint64_t entry)
@@ -452,7 +481,7 @@ static inline uint32_t twim_version(uint64_t entry)
 
 static inline uint64_t twim_slot(uint64_t entry)
 {
-	return layout_bits(entry, 0, 36);
+	return layout_bits(entry, 0, 35);
 }
 
 /* ---- object ------------------------------------------------------------------------------- */
@@ -463,7 +492,8 @@ static inline uint64_t twim_slot(uint64_t entry)
  *   8      2    generation of the chunk
  *   10     2    SN
  *   12     2    key length in bytes
- *   14     2    parts: further chunks of an object larger than one (0 here)
+ *   14     2    parts: chunks of an object larger than one; then the value is a struct
+ *               layout_parts, and this object is called its head.  0: the value itself
  *   16     4    value length in bytes
  *   20     4    client flags
  *   24     8    expiry in pool time, ms; 0 = never
@@ -501,6 +531,42 @@ static inline uint32_t layout_object_units(uint32_t key_bytes, uint32_t value_by
 	uint64_t bytes = (uint64_t)LAYOUT_OBJECT_HEADER_BYTES + key_bytes + value_bytes;
 
 	return (uint32_t)((bytes + LAYOUT_UNIT_BYTES - 1) / LAYOUT_UNIT_BYTES);
+}
+
+/*
+ * What a head has for a value:
+ *
+ *   OFFSET     SIZE  FIELD
+ *   0          8     bytes of the whole value
+ *   8          8     checksum of it: XXH3
+ *   16         8 x n its parts in order, n as in the header: chunk 0-22, generation 23-36, zero
+ *   16 + 8n          what of the value the parts have no room for, if anything
+ *
+ * Every part but the last holds chunk_bytes of the value.
+ */
+struct layout_parts {
+	uint64_t value_bytes;
+	uint64_t checksum;
+	uint64_t part[];
+};
+#define LAYOUT_PARTS_BYTES     16u
+#define LAYOUT_PART_BYTES      8u
+#define LAYOUT_PARTS_COUNT_MAX 65535u
+static_assert(sizeof(struct layout_parts) == LAYOUT_PARTS_BYTES, "layout");
+
+static inline uint64_t part_pack(uint32_t chunk, uint32_t generation)
+{
+	return layout_put(chunk, 0, 23) | layout_put(generation, 23, 14);
+}
+
+static inline uint32_t part_chunk(uint64_t part)
+{
+	return (uint32_t)layout_bits(part, 0, 23);
+}
+
+static inline uint32_t part_generation(uint64_t part)
+{
+	return (uint32_t)layout_bits(part, 23, 14);
 }
 
 /* ---- registry ----------------------------------------------------------------------------- */

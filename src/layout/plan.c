@@ -40,6 +40,9 @@ uint64_t layout_fingerprint(void)
 	    NODE_CYCLE_COUNT,
 	    TWIM_BYTES,
 	    LAYOUT_OBJECT_HEADER_BYTES,
+	    INDEX_BLOCKS_HEAD,
+	    LAYOUT_PARTS_BYTES,
+	    LAYOUT_PART_BYTES,
 	    (uint32_t)sizeof(struct plan),
 	    (uint32_t)offsetof(struct plan, cursors_offset),
 	};
@@ -75,7 +78,7 @@ static uint64_t plan_lay_out(struct plan *p, uint32_t chunk_count, double slots_
 	 * section 5.2) and short beside the ring, because a CN's hits inside it stay unseen:
 	 * blind to 6 % of the queue costs 0.05 points (policy-study.md).
 	 */
-	p->window_groups = (uint32_t)min_u64(64, max_u64(8, chunk_count / 48));
+	p->window_groups = plan_window(chunk_count);
 	p->ofm_row_bytes = (uint32_t)round_up_u64(p->group_objects, 8);
 	p->ofm_rows = plan_ofm_rows(p);
 
@@ -128,6 +131,73 @@ static uint32_t plan_group_limit(const struct plan_wish *wish, const struct plan
 	return (uint32_t)min_u64(limit, LAYOUT_GROUP_OBJECTS_MAX);
 }
 
+/* ---- values larger than a chunk ----------------------------------------------------------- */
+
+/* Bytes of a head with so many parts, beside what is left of the value. */
+static uint64_t head_bytes(uint64_t part_count)
+{
+	return LAYOUT_OBJECT_HEADER_BYTES + LAYOUT_KEY_BYTES_MAX + LAYOUT_PARTS_BYTES +
+	       LAYOUT_PART_BYTES * part_count;
+}
+
+struct plan_cut plan_cut(const struct plan *p, uint64_t value_bytes)
+{
+	uint64_t full = value_bytes / p->chunk_bytes, rest = value_bytes % p->chunk_bytes;
+	uint64_t most = plan_object_bytes_max(p), used = head_bytes(full);
+	uint64_t room = used < most ? min_u64(most - used, p->chunk_bytes / 2) : 0;
+
+	if (rest <= room)
+		return (struct plan_cut){(uint32_t)full, (uint32_t)rest};
+	return (struct plan_cut){(uint32_t)full + 1, 0};
+}
+
+/* Does the head of every value up to that size fit in a chunk? */
+static int heads_fit(const struct plan *p, uint64_t value_bytes)
+{
+	uint32_t part_count = plan_cut(p, value_bytes).part_count;
+
+	return part_count <= LAYOUT_PARTS_COUNT_MAX &&
+	       head_bytes(part_count) <= plan_object_bytes_max(p);
+}
+
+/* The largest value for a 16-byte key in one chunk. */
+static uint32_t whole_value_bytes(const struct plan *p)
+{
+	uint32_t used = LAYOUT_OBJECT_HEADER_BYTES + 16;
+
+	return plan_object_bytes_max(p) > used ? plan_object_bytes_max(p) - used : 0;
+}
+
+/* Wide enough for the list of the parts of the largest value; an expected group fits anyway. */
+static void widen_chunks(struct plan *p, uint64_t value_bytes)
+{
+	if (value_bytes <= whole_value_bytes(p))
+		return;
+	while (!heads_fit(p, value_bytes))
+		p->chunk_bytes += 64;
+}
+
+/* Largest value and its parts, chunk_bytes and chunk_count being known. */
+static void limit_values(struct plan *p, uint32_t chunk_count, uint64_t wanted)
+{
+	uint64_t value_bytes = wanted ? wanted : PLAN_VALUE_BYTES_DEFAULT;
+	uint64_t share = chunk_count / PLAN_LARGE_VALUES_MIN;
+
+	if (!wanted) {
+		/* One chunk of its share is for the head. */
+		value_bytes =
+		    min_u64(value_bytes, (share > 0 ? share - 1 : 0) * (uint64_t)p->chunk_bytes);
+		while (value_bytes > 0 && !heads_fit(p, value_bytes))
+			value_bytes -= min_u64(value_bytes, p->chunk_bytes);
+	}
+	p->part_count_max = 0;
+	p->value_bytes_max = whole_value_bytes(p);
+	if (value_bytes <= p->value_bytes_max)
+		return;
+	p->value_bytes_max = (uint32_t)value_bytes;
+	p->part_count_max = plan_cut(p, value_bytes).part_count;
+}
+
 #define REFUSE(...) (snprintf(error_text, error_bytes, __VA_ARGS__), FORGE_E_INVAL)
 
 int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, size_t error_bytes)
@@ -168,14 +238,18 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 			      " bytes; the limits are 1 MiB an object and 64 MiB a chunk: "
 			      "choose a smaller object size or group",
 			      p.group_objects, object_bytes, chunk_bytes);
+	if (wish->value_bytes_max > PLAN_VALUE_BYTES_LIMIT)
+		return REFUSE("values of up to %u bytes are wanted; the limit is %u",
+			      wish->value_bytes_max, PLAN_VALUE_BYTES_LIMIT);
 	p.chunk_bytes = (uint32_t)chunk_bytes;
+	widen_chunks(&p, wish->value_bytes_max);
+	if (p.chunk_bytes > chunk_bytes && wish->group_objects == 0)
+		/* What the wider chunk has room for. */
+		p.group_objects = (uint32_t)min_u64(
+		    LAYOUT_GROUP_OBJECTS_MAX,
+		    p.chunk_bytes / ((uint64_t)units * LAYOUT_UNIT_BYTES + TWIM_BYTES));
+	chunk_bytes = p.chunk_bytes;
 	p.group_objects = plan_group_limit(wish, &p, p.group_objects);
-	uint64_t room =
-	    min_u64(chunk_bytes - TWIM_BYTES, LAYOUT_OBJECT_UNITS_MAX * LAYOUT_UNIT_BYTES);
-
-	/* An object takes whole units. */
-	p.value_bytes_max = (uint32_t)(room / LAYOUT_UNIT_BYTES * LAYOUT_UNIT_BYTES) -
-			    LAYOUT_OBJECT_HEADER_BYTES - 16;
 	memcpy(p.policy, policy, strlen(policy));
 
 	uint64_t chunk_count = wish->chunk_count;
@@ -219,6 +293,16 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 	if (chunk_count < 2 || chunk_count > LAYOUT_CHUNK_COUNT_MAX)
 		return REFUSE("chunk_count is %" PRIu64 "; choose 2 to %u", chunk_count,
 			      LAYOUT_CHUNK_COUNT_MAX);
+	limit_values(&p, (uint32_t)chunk_count, wish->value_bytes_max);
+	uint64_t chunks_least = PLAN_LARGE_VALUES_MIN * ((uint64_t)p.part_count_max + 1);
+
+	if (wish->value_bytes_max && p.part_count_max && chunk_count < chunks_least)
+		return REFUSE("a value of %u bytes takes %u of %" PRIu64
+			      " chunks, and %u such values must fit: choose a smaller --value-max, "
+			      "or give at least %" PRIu64 " bytes",
+			      wish->value_bytes_max, p.part_count_max + 1, chunk_count,
+			      PLAN_LARGE_VALUES_MIN,
+			      plan_lay_out(&p, (uint32_t)chunks_least, slots));
 	/*
 	 * Each CN may hold chunk_count / (2 cn_max) chunks that are open or reserved; it needs a
 	 * handful, so a small pool permits fewer CNs.
@@ -234,6 +318,16 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 }
 
 #undef REFUSE
+
+/* Is there room for what the largest value is said to need? */
+static int plan_values_valid(const struct plan *p)
+{
+	if (p->part_count_max == 0)
+		return p->value_bytes_max <= whole_value_bytes(p);
+	return p->value_bytes_max <= PLAN_VALUE_BYTES_LIMIT && heads_fit(p, p->value_bytes_max) &&
+	       p->part_count_max == plan_cut(p, p->value_bytes_max).part_count &&
+	       p->part_count_max < p->chunk_count;
+}
 
 int plan_valid(const struct plan *p, char *error_text, size_t error_bytes)
 {
@@ -254,10 +348,7 @@ int plan_valid(const struct plan *p, char *error_text, size_t error_bytes)
 		wrong = "group_objects"; /* a TWIM would reach beyond its chunk */
 	else if (plan_expected_objects(p) < 2)
 		wrong = "object_bytes";
-	else if (round_up_u64((uint64_t)LAYOUT_OBJECT_HEADER_BYTES + 16 + p->value_bytes_max,
-			      LAYOUT_UNIT_BYTES) +
-		     TWIM_BYTES >
-		 p->chunk_bytes)
+	else if (!plan_values_valid(p))
 		wrong = "value_bytes_max";
 	else if (p->bucket_count < 1 || p->bucket_count > (1u << 31))
 		wrong = "bucket_count";
@@ -313,7 +404,7 @@ int plan_print(const struct plan *p, char *text, size_t text_bytes)
 	    "effective capacity  %" PRIu64 " objects, %" PRIu64 " bytes of keys and values\n"
 	    "metadata            %" PRIu64 " bytes, %.1f %% of the pool\n"
 	    "index               %u buckets of %u bytes, %.2f slots an object\n"
-	    "largest value       %u bytes (with a 16-byte key)\n"
+	    "largest value       %u bytes, in at most %u chunks\n"
 	    "rings               3 of %u nodes\n"
 	    "hot words           %" PRIu64 " bytes: cursors and 2 x %u OFM rows of %u bytes\n"
 	    "eviction window     %u groups\n"
@@ -323,7 +414,7 @@ int plan_print(const struct plan *p, char *text, size_t text_bytes)
 	    plan_metadata_bytes(p), 100.0 * (double)plan_metadata_bytes(p) / (double)p->pool_bytes,
 	    p->bucket_count, p->bucket_bytes,
 	    (double)plan_slot_count(p) / ((double)p->chunk_count * plan_expected_objects(p)),
-	    p->value_bytes_max, p->ring_nodes,
+	    p->value_bytes_max, p->part_count_max + 1, p->ring_nodes,
 	    (uint64_t)LAYOUT_CURSORS_BYTES + 2 * (uint64_t)p->ofm_rows * p->ofm_row_bytes,
 	    p->ofm_rows, p->ofm_row_bytes, p->window_groups, p->cn_max);
 }

@@ -28,10 +28,10 @@ struct plan {
 	uint32_t ring_nodes; /* per ring, a power of two */
 	uint32_t ofm_rows;   /* per queue, a power of two */
 	uint32_t ofm_row_bytes;
-	uint32_t window_groups; /* the eviction window */
-	uint32_t object_bytes;	/* expected: header, key and value */
-	uint32_t value_bytes_max;
-	uint32_t zero;
+	uint32_t window_groups;	  /* the eviction window */
+	uint32_t object_bytes;	  /* expected: header, key and value */
+	uint32_t value_bytes_max; /* limit; without parts for a key of 16 bytes */
+	uint32_t part_count_max;  /* parts of the largest value; 0: no object has parts */
 	uint64_t cursors_offset;
 	uint64_t ofm_offset[RING_QUEUES];
 	uint64_t registry_offset;
@@ -59,13 +59,21 @@ struct plan_wish {
 	uint32_t group_objects_max; /* most in a group; 0: by the median */
 	uint32_t slot_words;
 	uint32_t cn_max;
-	double slots_per_object; /* index size; the stale slots in it are the ghosts */
+	uint32_t value_bytes_max; /* largest value; what fits in a chunk is always stored */
+	double slots_per_object;  /* index size; the stale slots in it are the ghosts */
 	const char *policy;
 };
 
 #define PLAN_OBJECT_BYTES_DEFAULT  272u /* a 16-byte key and a 256-byte value */
 #define PLAN_GROUP_OBJECTS_DEFAULT 64u
 #define PLAN_CN_MAX_DEFAULT	   32u
+#define PLAN_VALUE_BYTES_DEFAULT   (1u << 20) /* as memcached's; less in a small pool */
+#define PLAN_VALUE_BYTES_LIMIT	   (1u << 30)
+/*
+ * At least so many of the largest values fit in a pool: one being stored, the one it replaces,
+ * one that is being evicted and one that is read.
+ */
+#define PLAN_LARGE_VALUES_MIN 4u
 /*
  * How many more objects a group may have than fill its chunk when they are of mean size, as a
  * share of mean / median (with their headers).  1.25 seals 99.5 % full on Meta's four published
@@ -134,6 +142,62 @@ static inline uint32_t plan_expected_objects(const struct plan *p)
 
 	return fit < p->group_objects ? fit : p->group_objects;
 }
+
+/* Most bytes an object takes in a chunk of its own. */
+static inline uint32_t plan_object_bytes_max(const struct plan *p)
+{
+	uint32_t units = (p->chunk_bytes - TWIM_BYTES) / LAYOUT_UNIT_BYTES;
+
+	return (units < LAYOUT_OBJECT_UNITS_MAX ? units : LAYOUT_OBJECT_UNITS_MAX) *
+	       LAYOUT_UNIT_BYTES;
+}
+
+/* Does an object of that size lie in one chunk? */
+static inline int plan_is_whole(const struct plan *p, uint32_t key_bytes, uint64_t value_bytes)
+{
+	return LAYOUT_OBJECT_HEADER_BYTES + key_bytes + value_bytes <= plan_object_bytes_max(p);
+}
+
+/* The largest value that any key can have; what does not fit in a chunk goes into parts. */
+static inline uint32_t plan_value_limit(const struct plan *p)
+{
+	/* Without parts the plan names it for a key of 16 bytes, and the shortest has one. */
+	return p->part_count_max ? p->value_bytes_max : p->value_bytes_max + 15;
+}
+
+/*
+ * Chunks that are not parts of large objects, given the count of those, which is a hint and may be
+ * below zero for a moment; at least a few.
+ */
+static inline uint32_t plan_group_chunks(const struct plan *p, uint64_t part_chunks)
+{
+	uint32_t least = p->chunk_count < 8 ? p->chunk_count : 8;
+
+	if ((int64_t)part_chunks < 0)
+		part_chunks = 0;
+	return part_chunks < p->chunk_count - least ? p->chunk_count - (uint32_t)part_chunks
+						    : least;
+}
+
+/* How long the eviction window is in a pool of so many chunks for groups. */
+static inline uint32_t plan_window(uint32_t chunk_count)
+{
+	uint32_t window = chunk_count / 48;
+
+	return window < 8 ? 8 : window > 64 ? 64 : window;
+}
+
+/* How a value larger than a chunk is cut: so many parts, and the rest lies in the head. */
+struct plan_cut {
+	uint32_t part_count;
+	uint32_t rest_bytes;
+};
+
+/*
+ * A rest of up to half a chunk lies in the head, so that it shares its chunk with other objects;
+ * a larger one gets a part of its own.  So less than half a chunk is wasted.
+ */
+struct plan_cut plan_cut(const struct plan *, uint64_t value_bytes);
 
 /* ---- addresses ---------------------------------------------------------------------------- */
 
@@ -227,6 +291,12 @@ static inline uint64_t plan_flush_address(const struct plan *p)
 static inline uint64_t plan_ofm_row_address(const struct plan *p, uint32_t ring, uint64_t position)
 {
 	return p->ofm_offset[ring] + (position & (p->ofm_rows - 1)) * p->ofm_row_bytes;
+}
+
+/* Of the count of chunks that are parts. */
+static inline uint64_t plan_part_chunks_address(const struct plan *p)
+{
+	return p->cursors_offset + offsetof(struct layout_cursors, part_chunks);
 }
 
 static inline uint64_t plan_registry_address(const struct plan *p, uint32_t cn)

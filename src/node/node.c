@@ -323,6 +323,27 @@ int node_recover(struct node *n, struct recover_report *report, uint32_t *dead_c
 				 dead_count);
 }
 
+int node_sweep_parts(struct node *n, uint64_t *freed)
+{
+	struct recover_report report = {0};
+	struct recover *r;
+	uint64_t counted;
+	struct fab_op op =
+	    fab_read(FAB_CONTROL, plan_part_chunks_address(&n->pool.plan), &counted, 8);
+	int status = flow_run(&n->worker, &op, 1);
+
+	*freed = 0;
+	if (status || counted == 0)
+		return status;
+	status = recover_create(&n->pool, &n->worker, &r);
+	if (status)
+		return status;
+	status = recover_parts(r, &n->worker, &report);
+	*freed = report.parts_freed;
+	recover_destroy(r);
+	return status;
+}
+
 int node_repair(struct node *n, struct recover_report *report, uint32_t *dead_count)
 {
 	*report = (struct recover_report){0};

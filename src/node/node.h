@@ -59,6 +59,13 @@ MAY_WAIT int node_recover(struct node *, struct recover_report *, uint32_t *dead
 MAY_WAIT int node_repair(struct node *, struct recover_report *, uint32_t *dead_count);
 
 /*
+ * Free parts of large objects that nothing points to, if there are parts at all; live compute nodes
+ * leave some when a head could not be read any more.  *freed of them.  Beside anybody.
+ * Waits.  0, FORGE_E_NO_MEMORY or FORGE_E_NODE.
+ */
+MAY_WAIT int node_sweep_parts(struct node *, uint64_t *freed);
+
+/*
  * Write pool time down, at least every POOL_TIME_STAMP_MS (pool/time.h) while serving.
  * Waits.  0 or FORGE_E_NODE.
  */

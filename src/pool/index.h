@@ -123,6 +123,7 @@ struct index_target {
 	uint32_t units;
 	uint32_t generation;
 	uint32_t version; /* ignored with 8-byte slots */
+	uint32_t is_head; /* of an object larger than a chunk */
 	uint64_t address; /* of the object in the export */
 };
 
@@ -131,8 +132,9 @@ static inline uint64_t index_word(const struct plan *p, const struct index_targe
 	uint32_t tag =
 	    p->slot_words == 1 ? t->generation : index_tag_paper(t->generation, t->version);
 
-	return index_pack(t->fingerprint, index_blocks_of_units(t->units), tag,
-			  t->address / LAYOUT_UNIT_BYTES);
+	uint32_t blocks = t->is_head ? INDEX_BLOCKS_HEAD : index_blocks_of_units(t->units);
+
+	return index_pack(t->fingerprint, blocks, tag, t->address / LAYOUT_UNIT_BYTES);
 }
 
 /* Address of the object a word points to. */
@@ -141,13 +143,23 @@ static inline uint64_t index_object_address(uint64_t word)
 	return index_pointer(word) * LAYOUT_UNIT_BYTES;
 }
 
-/* Bytes to READ for it; for INDEX_BLOCKS_HEADER only the header. */
+/*
+ * Bytes to READ for it; for INDEX_BLOCKS_HEADER and _HEAD only the header, which says how many
+ * there are.
+ */
 static inline uint32_t index_object_bytes(uint64_t word)
 {
 	uint32_t blocks = index_blocks(word);
 
-	return blocks == INDEX_BLOCKS_HEADER ? LAYOUT_OBJECT_HEADER_BYTES
-					     : blocks * LAYOUT_BLOCK_BYTES;
+	return blocks == INDEX_BLOCKS_HEADER || blocks == INDEX_BLOCKS_HEAD
+		   ? LAYOUT_OBJECT_HEADER_BYTES
+		   : blocks * LAYOUT_BLOCK_BYTES;
+}
+
+/* Does the word leave the length to the header? */
+static inline int index_length_in_header(uint64_t word)
+{
+	return index_blocks(word) == INDEX_BLOCKS_HEADER || index_is_head(word);
 }
 
 #endif

@@ -25,6 +25,7 @@ void object_build(void *out, const struct object_spec *spec, struct object_place
 	    .generation = (uint16_t)place.generation,
 	    .sn = (uint16_t)place.sn,
 	    .key_bytes = (uint16_t)spec->key_bytes,
+	    .part_count = (uint16_t)spec->part_count,
 	    .value_bytes = spec->value_bytes,
 	    .flags = spec->flags,
 	    .expiry_ms = spec->expiry_ms,

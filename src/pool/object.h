@@ -25,6 +25,7 @@ struct object_spec {
 	uint32_t marks;
 	uint64_t expiry_ms;
 	uint64_t cas_id;
+	uint32_t part_count; /* of a head, whose value is a struct layout_parts */
 };
 
 /* Where an object will live: both are in its header, so that a re-used address shows. */
@@ -72,6 +73,13 @@ static inline uint32_t object_units(const void *object)
 	const struct layout_object *h = object_header(object);
 
 	return layout_object_units(h->key_bytes, h->value_bytes);
+}
+
+/* The length field of an index word that points to a checked object. */
+static inline uint32_t object_blocks(const void *object)
+{
+	return object_header(object)->part_count ? INDEX_BLOCKS_HEAD
+						 : index_blocks_of_units(object_units(object));
 }
 
 static inline int object_key_is(const void *object, const void *key, uint32_t key_bytes)

@@ -5,12 +5,15 @@
 #include <string.h>
 
 #include "layout/stats.h"
+#include "pool/parts.h"
 #include "pool/ring.h"
 
 struct recover {
 	const struct pool *pool;
 	uint64_t *chunks; /* [chunk_count] the chunk table as READ */
 	uint64_t *nodes;  /* [RING_COUNT][ring_nodes] the rings as READ */
+	uint8_t *listed;  /* [chunk_count] for a sweep of the parts */
+	uint8_t *head;	  /* [chunk_bytes] for a head of a large object */
 	struct layout_cursors cursors;
 };
 
@@ -20,6 +23,8 @@ void recover_destroy(struct recover *r)
 		return;
 	free(r->chunks);
 	free(r->nodes);
+	free(r->listed);
+	free(r->head);
 	free(r);
 }
 
@@ -35,10 +40,14 @@ int recover_create(const struct pool *pool, struct worker *w, struct recover **o
 	r->pool = pool;
 	r->chunks = malloc(chunk_bytes);
 	r->nodes = malloc(node_bytes);
-	if (r->chunks && r->nodes) {
+	r->listed = malloc(pool->plan.chunk_count);
+	r->head = malloc(pool->plan.chunk_bytes);
+	if (r->chunks && r->nodes && r->listed && r->head) {
 		status = fab_reg(w->fab, r->chunks, chunk_bytes);
 		if (!status)
 			status = fab_reg(w->fab, r->nodes, node_bytes);
+		if (!status)
+			status = fab_reg(w->fab, r->head, pool->plan.chunk_bytes);
 	}
 	if (status)
 		recover_destroy(r);
@@ -429,6 +438,17 @@ static MAY_WAIT int count_lost(struct recover *r, struct worker *w, uint32_t dea
 	return groups ? flow_run(w, &op, 1) : 0;
 }
 
+int recover_parts(struct recover *r, struct worker *w, struct recover_report *report)
+{
+	struct parts_sweep sweep = {.words = r->chunks, .listed = r->listed, .buffer = r->head};
+	int status = parts_sweep(r->pool, w, &sweep);
+
+	report->parts_seen += sweep.found;
+	report->parts_freed += sweep.freed;
+	report->races_lost += sweep.lost;
+	return status;
+}
+
 static MAY_WAIT int take_back_all(struct recover *r, struct worker *w, uint32_t dead,
 				  struct recover_report *report)
 {
@@ -453,6 +473,8 @@ int recover_cn(struct recover *r, struct worker *w, uint32_t dead, uint64_t id,
 		status = take_back_all(r, w, dead, report);
 	if (!status)
 		status = recover_orphans(r, w, report);
+	if (!status)
+		status = recover_parts(r, w, report);
 	if (status || line_first)
 		return status;
 	/* Last, when nothing carries the id any more: it may be joined again. */
@@ -544,6 +566,8 @@ int recover_repair(const struct pool *pool, struct worker *w, const struct liven
 	}
 	if (!status)
 		status = recover_orphans(r, w, report);
+	if (!status)
+		status = recover_parts(r, w, report);
 	recover_destroy(r);
 	return status;
 }

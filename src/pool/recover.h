@@ -8,7 +8,8 @@
  * The argument.  Every word is changed by CAS from the exact value seen, so two recoverers at
  * once and live nodes beside them are safe: one wins a chunk, the others find another word.
  *
- *   reserved(dead)   holds nothing: into the free ring
+ *   reserved(dead)   no slot points there: into the free ring, one generation on, because the head
+ *                    of a large object may name it (parts.h)
  *   open(dead)       freed, one generation on: its slots become stale, as if evicted.  (Sealing
  *                    it instead would take a sweep of the whole index, to save at most two
  *                    groups a worker of a cache.)
@@ -31,7 +32,10 @@
  * A crash after any verb leaves words of the same kinds: recovery simply runs again.
  * Time: two sweeps over chunk table and rings for each dead node; RECOVER_VERBS_OWNED verbs for a
  * chunk in its name, RECOVER_VERBS_ORPHAN for one that may be in live hands, RECOVER_VERBS_NODE for
- * a node left behind; and no wait for anybody's progress.  recover_verbs_max() is the sum.
+ * a node left behind, RECOVER_VERBS_PART for a part of a large object; and no wait for anybody's
+ * progress.  recover_verbs_max() is the sum.
+ *
+ * At the end of each recovery the parts of large objects that no head lists are freed, parts.h.
  */
 #ifndef FORGE_POOL_RECOVER_H
 #define FORGE_POOL_RECOVER_H
@@ -49,6 +53,7 @@
 	FIELD(queued_again, "groups no dequeuer would have found, with a new ticket") \
 	FIELD(queued_freed, "groups that never got a node, freed")                    \
 	FIELD(free_again, "free chunks no node pointed to, with a new ticket")        \
+	FIELD(parts_freed, "parts of large objects that nothing pointed to, freed")   \
 	FIELD(nodes_reset, "nodes left behind, reset")                                \
 	FIELD(races_lost, "words that somebody else dealt with meanwhile")
 
@@ -56,6 +61,7 @@ struct recover_report {
 #define FIELD(name, sentence) uint64_t name;
 	RECOVER_FIELDS(FIELD)
 #undef FIELD
+	uint64_t parts_seen; /* parts of large objects that were looked at */
 };
 
 struct recover;
@@ -67,6 +73,9 @@ struct recover;
 #define RECOVER_VERBS_ORPHAN (3 * RECOVER_LOOKS + RECOVER_VERBS_OWNED)
 /* Two looks at its chunk, looks of two verbs, the CAS; and the ticket it cost a chunk. */
 #define RECOVER_VERBS_NODE (2 + 2 * RECOVER_LOOKS + 1 + 3)
+
+/* Slot and head twice, the head's CAS and its count; ticket, chunk word and node. */
+#define RECOVER_VERBS_PART (2 * 4 + 2 + 3)
 
 /*
  * The most verbs that a recovery takes which reports this, beside nobody else at work: who changes
@@ -102,6 +111,12 @@ MAY_WAIT int recover_dead_open(const struct pool *, struct worker *, const struc
  */
 MAY_WAIT int recover_repair(const struct pool *, struct worker *, const struct liveness *,
 			    struct recover_report *, uint32_t *dead_count);
+
+/*
+ * Free the parts of large objects that no head lists: after a recovery, and now and then beside
+ * live nodes, since a head that nobody could read leaves some.  Waits.  0 or FORGE_E_NODE.
+ */
+MAY_WAIT int recover_parts(struct recover *, struct worker *, struct recover_report *);
 
 /* The second part alone: make every queued and free chunk findable.  Waits.  0 or FORGE_E_NODE. */
 MAY_WAIT int recover_orphans(struct recover *, struct worker *, struct recover_report *);

@@ -9,6 +9,7 @@ void recover_report_merge(struct recover_report *into, const struct recover_repo
 #define FIELD(name, sentence) into->name += from->name;
 	RECOVER_FIELDS(FIELD)
 #undef FIELD
+	into->parts_seen += from->parts_seen;
 }
 
 uint64_t recover_report_sum(const struct recover_report *r)
@@ -29,11 +30,14 @@ static uint64_t sweep_reads(uint64_t words)
 uint64_t recover_verbs_max(const struct plan *p, const struct recover_report *r,
 			   uint32_t dead_count)
 {
-	/* Chunk table, rings and cursors twice; its line, the count of groups, the line's CAS. */
+	/*
+	 * Chunk table, rings and cursors twice; its line, the count of groups, the line's CAS; the
+	 * chunk table for the parts, and their count twice.
+	 */
 	uint64_t sweeps =
-	    2 * sweep_reads(p->chunk_count) + 2 * RING_COUNT * sweep_reads(p->ring_nodes) + 2 + 3;
+	    3 * sweep_reads(p->chunk_count) + 2 * RING_COUNT * sweep_reads(p->ring_nodes) + 2 + 3;
 
-	return 1 + dead_count * sweeps +
+	return 1 + dead_count * (sweeps + 2) + RECOVER_VERBS_PART * r->parts_seen +
 	       RECOVER_VERBS_OWNED * (r->reserved_freed + r->open_freed + r->evicting_freed) +
 	       RECOVER_VERBS_ORPHAN * (r->queued_again + r->queued_freed + r->free_again) +
 	       RECOVER_VERBS_NODE * r->nodes_reset;

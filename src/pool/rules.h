@@ -66,7 +66,15 @@
 	RULE(RECOVER_EXACT_WORD, "a chunk is taken back only from the exact word seen")            \
 	RULE(RECOVER_RAISES_GENERATION, "a chunk with objects is freed one generation on")         \
 	RULE(RECOVER_RESCUES_FIRST, "a passed node is reset after its chunk was looked after")     \
-	RULE(RECOVER_NODE_BY_CAS, "recovery moves a node on only from the exact value seen")
+	RULE(RECOVER_NODE_BY_CAS, "recovery moves a node on only from the exact value seen")       \
+	RULE(PARTS_CHECKSUM, "a reader requires the checksum of a value in parts")                 \
+	RULE(PARTS_WRITTEN_FIRST, "parts land before the slot points to their head")               \
+	RULE(PARTS_WINNER_FREES, "only who takes a head out of its slot frees its parts")          \
+	RULE(PARTS_STAY, "moving a head frees no part")                                            \
+	RULE(PARTS_LOOK_AGAIN,                                                                     \
+	     "who made parts READs the head's slot again, and frees if it is out")                 \
+	RULE(PARTS_COLD_HEADS_OUT, "the evictor takes cold heads out before it frees their chunk") \
+	RULE(PARTS_RAISE_GENERATION, "freeing a part raises its generation")
 
 enum rule {
 #define RULE(name, sentence) RULE_##name,

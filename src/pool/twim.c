@@ -21,12 +21,14 @@ uint32_t twim_decode(const struct plan *p, uint32_t chunk, uint32_t generation,
 			    .units = units,
 			    .generation = generation,
 			    .version = twim_version(entry),
+			    .is_head = (uint32_t)twim_is_head(entry),
 			    .address = plan_chunk_address(p, chunk) + offset,
 			};
 
 			m->units = units;
 			m->fingerprint = target.fingerprint;
 			m->version = target.version;
+			m->is_head = target.is_head;
 			m->address = target.address;
 			m->word = index_word(p, &target);
 			usable++;

@@ -20,6 +20,7 @@ struct twim_member {
 	uint32_t sn;
 	uint32_t fingerprint;
 	uint32_t version;
+	uint32_t is_head; /* of an object larger than a chunk */
 };
 
 /*

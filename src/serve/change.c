@@ -20,7 +20,8 @@ static int join(const struct cache_value *old, const struct store_want *want,
 
 	if ((uint64_t)old->bytes + item->bytes > out->scratch_bytes)
 		return FORGE_E_VALUE_LARGE;
-	memcpy(out->scratch + (behind ? 0 : item->bytes), old->data, old->bytes);
+	/* The old value may lie in the scratch. */
+	memmove(out->scratch + (behind ? 0 : item->bytes), old->data, old->bytes);
 	memcpy(out->scratch + (behind ? old->bytes : 0), item->value, item->bytes);
 	out->item = (struct cache_item){
 	    .value = out->scratch,

@@ -218,6 +218,7 @@ static void decide_get(void *context, const struct cache_value *old, struct cach
 	if (meta_has(m, 'T') && new_cas(m))
 		s->value.cas_id = new_cas(m);
 	out->verdict = CACHE_STORE;
+	out->same_bytes = 1;
 	out->cas_id = s->value.cas_id;
 	out->item = (struct cache_item){
 	    .value = old->data,
@@ -373,6 +374,7 @@ static void decide_mark(void *context, const struct cache_value *old, struct cac
 	bool emptied = meta_has(m, 'x');
 
 	out->verdict = CACHE_STORE;
+	out->same_bytes = !emptied;
 	out->cas_id = new_cas(m);
 	out->item = (struct cache_item){
 	    .value = emptied ? "" : old->data,

@@ -27,11 +27,16 @@
  */
 #define LOOK_MS 100
 
+/* Looks between two sweeps of the parts of large objects: every 5 s, three READs for each object.
+ */
+#define LOOKS_PER_SWEEP 50u
+
 struct config {
 	const char *pool;
 	uint64_t size;
 	const char *policy;
 	uint64_t object_bytes, object_bytes_median, group_objects, group_objects_max, cn_max;
+	uint64_t value_max;
 	double slots_per_object;
 	bool plan, force, keep;
 };
@@ -55,6 +60,10 @@ static const struct opt options[] = {
     OPT_U64(struct config, group_objects_max, "group-objects-max", 0, "0", "objects", 0,
 	    LAYOUT_GROUP_OBJECTS_MAX,
 	    "How many objects a group may have, in place of --object-bytes-median."),
+    OPT_BYTES(
+	struct config, value_max, "value-max", 0, NULL, "SIZE", 1, PLAN_VALUE_BYTES_LIMIT,
+	"The largest value.  Without it 1M, or less in a pool too small for four of them; what "
+	"fits in a chunk is always taken."),
     OPT_U64(struct config, cn_max, "cn-max", 0, "0", "N", 0, LAYOUT_CN_MAX,
 	    "How many compute nodes may attach at once; 0: 32, or fewer in a small pool."),
     OPT_DOUBLE(struct config, slots_per_object, "slots-per-object", 0, "0", "N", 0, 16,
@@ -81,10 +90,15 @@ static const struct opts_table table = {
 };
 
 static const char *const plan_options[] = {
-    "size",	     "policy",
-    "object-bytes",  "object-bytes-median",
-    "group-objects", "group-objects-max",
-    "cn-max",	     "slots-per-object",
+    "size",
+    "policy",
+    "object-bytes",
+    "object-bytes-median",
+    "group-objects",
+    "group-objects-max",
+    "value-max",
+    "cn-max",
+    "slots-per-object",
 };
 
 static int run(int argc, char **argv);
@@ -179,7 +193,11 @@ static int make_wish(const struct config *config, const struct opts_parsed *pars
 	    .plan = {.pool_bytes = config->size,
 		     .object_bytes = (uint32_t)config->object_bytes,
 		     .object_bytes_median = (uint32_t)median,
-		     .group_objects = (uint32_t)config->group_objects,
+		     /* Left out, a group is what fills a chunk that large values made wider. */
+		     .group_objects = opts_given(&table, parsed, "group-objects")
+					  ? (uint32_t)config->group_objects
+					  : 0,
+		     .value_bytes_max = (uint32_t)config->value_max,
 		     .group_objects_max = (uint32_t)config->group_objects_max,
 		     .slot_words = policy->slot_words,
 		     .cn_max = (uint32_t)config->cn_max,
@@ -249,11 +267,15 @@ static void fail_recovery(const char *name, int status)
 static void serve(struct node *node, const char *name)
 {
 	static const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
+	uint64_t freed;
 	int before = 0;
 
-	while (!stop_signal) {
+	for (uint64_t looks = 1; !stop_signal; looks++) {
 		wait_for_signal(&look);
 		int status = recover(node, name, node_recover);
+
+		if (!status && looks % LOOKS_PER_SWEEP == 0)
+			status = node_sweep_parts(node, &freed);
 
 		if (!status)
 			status = node_stamp_time(node);

@@ -117,8 +117,8 @@ static int run(int argc, char **argv);
 
 const struct command command_replay = {"replay", "Replay a recorded trace.", run};
 
-/* Values above this are refused by any pool, so nothing of them need be made. */
-#define VALUE_BYTES_MAX (1u << 20)
+/* Larger ones are taken for this: above the limit of a pool that nobody asked for another. */
+#define VALUE_BYTES_MAX (PLAN_VALUE_BYTES_DEFAULT + 1)
 
 /* What the trace turned out to be, or what was asked for; static memory. */
 static const char *format_name(const char *path, const struct trace_options *how)

@@ -334,8 +334,7 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 {
 	const struct config *c = s->config;
 	const struct plan *p = &client_pool(s->client)->plan;
-	/* The plan's is for a key of 16 bytes; the shortest has one. */
-	uint64_t largest = (uint64_t)p->value_bytes_max + 15;
+	uint64_t largest = plan_value_limit(p);
 	bool tcp = !c->unix_path || opts_given(&table, parsed, "port") ||
 		   opts_given(&table, parsed, "listen");
 	char *end, text[512];

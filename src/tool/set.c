@@ -40,7 +40,8 @@ static int run(int argc, char **argv);
 const struct command command_set = {"set", "Store a value under a key.", run};
 
 /* No pool takes more. */
-#define INPUT_BYTES_MAX (LAYOUT_OBJECT_UNITS_MAX * LAYOUT_UNIT_BYTES)
+#define INPUT_BYTES_MAX	  PLAN_VALUE_BYTES_LIMIT
+#define INPUT_BYTES_FIRST (64u << 10)
 
 struct input {
 	const char *data;
@@ -51,11 +52,18 @@ struct input {
 /* Read all of f; one byte beyond the limit is read, and shows that there is more. */
 static int read_input(FILE *f, const char *name, struct input *out)
 {
-	out->owned = malloc(INPUT_BYTES_MAX + 1);
-	if (!out->owned)
-		return tool_fail(&command_set, "%s", status_sentence(FORGE_E_NO_MEMORY));
-	out->data = out->owned;
-	out->bytes = fread(out->owned, 1, INPUT_BYTES_MAX + 1, f);
+	size_t room = 0;
+
+	while (out->bytes == room && room <= INPUT_BYTES_MAX) {
+		size_t more = room ? 2 * room : INPUT_BYTES_FIRST;
+		char *grown = realloc(out->owned, more);
+
+		if (!grown)
+			return tool_fail(&command_set, "%s", status_sentence(FORGE_E_NO_MEMORY));
+		out->data = out->owned = grown;
+		out->bytes += fread(grown + room, 1, more - room, f);
+		room = more;
+	}
 	if (ferror(f))
 		return tool_fail(&command_set, "cannot read %s: %m", name);
 	if (out->bytes > INPUT_BYTES_MAX)
@@ -94,11 +102,13 @@ static int take_value(const struct config *config, const struct opts_parsed *par
 static int value_too_large(const struct plan *plan, const struct config *config, uint32_t key_bytes,
 			   size_t bytes)
 {
-	/* value_bytes_max is for a key of 16 bytes. */
+	/* Without parts value_bytes_max is for a key of 16 bytes. */
+	uint32_t most = plan->value_bytes_max + (plan->part_count_max ? 0 : 16 - key_bytes);
+
 	return tool_fail(&command_set,
 			 "the value has %zu bytes, %s takes at most %u with this key: cut it into "
-			 "several keys, or format a pool with larger --object-bytes",
-			 bytes, config->pool, plan->value_bytes_max + 16 - key_bytes);
+			 "several keys, or format a pool with a larger --value-max",
+			 bytes, config->pool, most);
 }
 
 static int store(const struct config *config, struct cache_key key, const struct input *input)

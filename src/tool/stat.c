@@ -233,6 +233,7 @@ static json_t *plan_json(const struct plan *p)
 	    {"ofm_rows", p->ofm_rows},
 	    {"window_groups", p->window_groups},
 	    {"value_bytes_max", p->value_bytes_max},
+	    {"part_count_max", p->part_count_max},
 	    {"metadata_bytes", plan_metadata_bytes(p)},
 	    {"capacity_objects", plan_capacity_objects(p)},
 	    {"cursors_offset", p->cursors_offset},

@@ -52,16 +52,27 @@ static void count_nodes(const struct plan *p, uint32_t ring, const uint64_t *nod
 	}
 }
 
-/* Bytes the object of a live word takes: its header knows them to the unit. */
-static int object_bytes(struct worker *w, uint64_t word, uint64_t *bytes)
+/* Bytes the object of a live word takes: its header knows them to the unit.  Parts are extra. */
+static int object_bytes(const struct plan *p, struct worker *w, uint64_t word, uint64_t *bytes)
 {
 	struct layout_object header;
-	int status = read_bytes(w, index_object_address(word), &header, sizeof(header));
+	uint64_t address = index_object_address(word), value_bytes = 0;
+	int status = read_bytes(w, address, &header, sizeof(header));
 
-	if (!status)
-		*bytes = round_up_u64((uint64_t)LAYOUT_OBJECT_HEADER_BYTES + header.key_bytes +
+	if (status)
+		return status;
+	*bytes = min_u64(round_up_u64((uint64_t)LAYOUT_OBJECT_HEADER_BYTES + header.key_bytes +
 					  header.value_bytes,
-				      LAYOUT_UNIT_BYTES);
+				      LAYOUT_UNIT_BYTES),
+			 p->chunk_bytes);
+	uint64_t list = address + LAYOUT_OBJECT_HEADER_BYTES + header.key_bytes;
+	uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));
+
+	if (!index_is_head(word) ||
+	    list + LAYOUT_PARTS_BYTES > plan_chunk_address(p, chunk) + p->chunk_bytes)
+		return 0;
+	status = read_bytes(w, list, &value_bytes, sizeof(value_bytes));
+	*bytes += min_u64(value_bytes, (uint64_t)header.part_count * p->chunk_bytes);
 	return status;
 }
 
@@ -87,9 +98,9 @@ static int count_slot(const struct plan *p, struct worker *w, uint64_t word, con
 		return 0;
 	}
 	s->slots_live++;
-	status = object_bytes(w, word, &bytes);
+	status = object_bytes(p, w, word, &bytes);
 	if (!status)
-		s->live_bytes += min_u64(bytes, p->chunk_bytes);
+		s->live_bytes += bytes;
 	return status;
 }
 

@@ -102,6 +102,65 @@ static void test_nodes_paper_pausing(void **state)
 	run(wish);
 }
 
+/*
+ * Values of any length up to 1 MiB beside small ones, each verified byte by byte, on a pool that
+ * the largest of a dozen workers would fill: they gather, evict, replace and sweep at once.
+ */
+static const struct stress_wish large = {
+    .policy = "forge",
+    .chunks = 2000,
+    .group_objects = 16,
+    .object_bytes = 300,
+    .nodes = 3,
+    .threads = 2,
+    .keys = 400,
+    .value_bytes_max = 3000,
+    .large_bytes_max = 1 << 20,
+    .large_percent = 10,
+    .set_percent = 35,
+    .delete_percent = 6,
+    .seed = 1,
+};
+
+static void run_large(struct stress_wish wish)
+{
+	wish.ops = thousands * 100;
+	struct stress *s = stress_begin(&wish);
+	int failed = stress_run_threads(s);
+	const struct stress_totals *t = stress_sum(s);
+
+	print_message("%" PRIu64 " parts linked, %" PRIu64 " freed\n", t->count.parts_linked,
+		      t->count.parts_freed);
+	assert_true(t->count.parts_freed > 1000 || failed);
+	finish(s, failed);
+}
+
+static void test_large(void **state)
+{
+	run_large(large);
+}
+
+static void test_large_paper_pausing(void **state)
+{
+	struct stress_wish wish = large;
+
+	wish.policy = "forge-paper";
+	wish.large_bytes_max = 200000;
+	wish.chunks = 500;
+	wish.jitter = 1;
+	run_large(wish);
+}
+
+static void test_large_many_writers(void **state)
+{
+	struct stress_wish wish = large;
+
+	wish.keys = 20;
+	wish.many_writers = 1;
+	wish.large_percent = 50;
+	run_large(wish);
+}
+
 static void test_many_writers(void **state)
 {
 	struct stress_wish wish = small;
@@ -238,6 +297,9 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_one_node_pausing),
 	    cmocka_unit_test(test_nodes),
 	    cmocka_unit_test(test_nodes_paper_pausing),
+	    cmocka_unit_test(test_large),
+	    cmocka_unit_test(test_large_paper_pausing),
+	    cmocka_unit_test(test_large_many_writers),
 	    cmocka_unit_test(test_many_writers),
 	    cmocka_unit_test(test_sessions_come_and_go),
 	    cmocka_unit_test(test_flush_generation),

@@ -70,7 +70,7 @@ static int check_all(struct quiet *q)
 		return broken(q, "the checker: %s", status_name(status));
 	if (r.findings)
 		return -1;
-	if (r.chunks_free + r.chunks_queued != q->pool.plan.chunk_count)
+	if (r.chunks_free + r.chunks_queued + r.chunks_part != q->pool.plan.chunk_count)
 		return broken(q, "%u chunks, but %" PRIu64 " free and %" PRIu64 " queued",
 			      q->pool.plan.chunk_count, r.chunks_free, r.chunks_queued);
 	if (r.slots_live > (uint64_t)q->pool.plan.chunk_count * q->pool.plan.group_objects)

@@ -70,7 +70,7 @@ struct stress_worker {
 	struct stress_totals totals;
 	struct prng prng;
 	uint32_t number, of;
-	uint8_t *value; /* [value_bytes_max] */
+	uint8_t *value; /* [value_bytes_max or large_bytes_max] */
 };
 
 static const char *const doing_names[] = {"nothing", "Get", "Set", "Delete", "open", "close"};
@@ -107,6 +107,13 @@ static uint32_t value_bytes_of(const struct stress_wish *w, uint32_t id, uint64_
 {
 	uint64_t state = (uint64_t)id << 32 ^ version;
 
+	if (w->large_bytes_max && prng_splitmix64(&state) % 100 < w->large_percent) {
+		uint64_t length = prng_splitmix64(&state);
+
+		/* Every eighth is as long as can be. */
+		return length % 8 ? (uint32_t)(length / 8 % w->large_bytes_max) + 1
+				  : w->large_bytes_max;
+	}
 	return (uint32_t)(prng_splitmix64(&state) % (w->value_bytes_max + 1));
 }
 
@@ -361,7 +368,7 @@ static void node_threads(struct stress *s, struct client *client, uint32_t node)
 		w->number = node * wish->threads + started;
 		w->of = wish->nodes * wish->threads;
 		w->mine = &s->workers[w->number];
-		w->value = malloc(wish->value_bytes_max + 1);
+		w->value = malloc(max_u64(wish->value_bytes_max, wish->large_bytes_max) + 1);
 		prng_seed(&w->prng, wish->seed * 1000 + w->number);
 		if (!w->value || pthread_create(&threads[started], NULL, worker_main, w))
 			break;
@@ -598,6 +605,7 @@ struct stress *stress_begin(const struct stress_wish *wish)
 	    .slot_words = policy->slot_words,
 	    .cn_max = wish->cn_max ? wish->cn_max : wish->nodes,
 	    .slots_per_object = wish->slots_per_object,
+	    .value_bytes_max = wish->large_bytes_max,
 	    .policy = wish->policy,
 	};
 

@@ -35,6 +35,8 @@ struct stress_wish {
 	uint64_t ops;		 /* of each thread; UINT64_MAX: until stress_stop() */
 	uint32_t keys;
 	uint32_t value_bytes_max;
+	uint32_t large_bytes_max; /* 0: none; else so many in 100 values have any length up to it */
+	uint32_t large_percent;
 	uint32_t set_percent, delete_percent;
 	uint32_t poll_interval_us; /* 0: the default */
 	uint32_t reopen_ops;	   /* a session is closed and opened anew after so many; 0: never */

@@ -168,8 +168,11 @@ int main(int argc, char **argv)
 	if (sim_replay_main(argc, argv, build, &exit_status))
 		return exit_status;
 	is_long = argc > 1 && strcmp(argv[1], "long") == 0;
-	for (unsigned i = 0; recovery_world_at(i); i++) {
-		const struct world_spec *spec = recovery_world_at(i);
+	for (unsigned i = 0; cache_world_at(i); i++) {
+		const struct world_spec *spec = cache_world_at(i);
+
+		if (spec->search != WORLD_RECOVERY)
+			continue;
 
 		if (only && strcmp(only, spec->name) != 0)
 			continue;

@@ -115,6 +115,13 @@ static const struct mutation mutations[] = {
     FOUND(RECOVER_RAISES_GENERATION, "die-insert", KILL, 100),
     FOUND(RECOVER_RESCUES_FIRST, "repair-evict", EXPLORE, 1000),
     FOUND(RECOVER_NODE_BY_CAS, "repair-evict", EXPLORE, 1000),
+    FOUND(PARTS_CHECKSUM, "random-parts", RANDOM, 2000),
+    WITH(PARTS_WRITTEN_FIRST, PARTS_CHECKSUM, "parts-set-get", EXPLORE, 1000),
+    FOUND(PARTS_WINNER_FREES, "parts-evict-touch", EXPLORE, 1000),
+    FOUND(PARTS_STAY, "parts-regroup-get", EXPLORE, 100),
+    FOUND(PARTS_LOOK_AGAIN, "parts-insert-delete", EXPLORE, 1000),
+    FOUND(PARTS_COLD_HEADS_OUT, "parts-evict-get", EXPLORE, 100),
+    FOUND(PARTS_RAISE_GENERATION, "random-parts", RANDOM, 3000),
 };
 
 static const char *const search_names[] = {"-", "all schedules", "all kills", "pairs of kills",

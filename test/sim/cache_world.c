@@ -303,9 +303,11 @@ bool world_find(const struct cache_world *cw, const uint8_t *memory, uint32_t ke
 		*slot = index_slot_number(&home, i);
 		memcpy(word, memory + plan_slot_address(p, *slot), 8);
 		const uint8_t *object = memory + index_object_address(*word);
+		uint32_t bytes = index_is_head(*word) ? object_units(object) * LAYOUT_UNIT_BYTES
+						      : index_object_bytes(*word);
 
 		if (index_is_object(*word) && index_fingerprint(*word) == home.fingerprint &&
-		    object_check(object, index_object_bytes(*word), 1) == OBJECT_VALID &&
+		    object_check(object, bytes, 1) == OBJECT_VALID &&
 		    index_generations_behind(p, *word, object_header(object)->generation) == 0 &&
 		    object_key_is(object, key.data, key.bytes))
 			return true;
@@ -422,6 +424,7 @@ static int plan_world(struct cache_world *cw)
 	    .chunk_count = spec->chunk_count,
 	    .group_objects = spec->group_objects,
 	    .object_bytes = OBJECT_BYTES,
+	    .value_bytes_max = spec->parts ? WORLD_PARTS_WORDS * 8 : 0,
 	    .slot_words = cw->policy->slot_words,
 	    .cn_max = spec->cn_max ? spec->cn_max : cw->cn_count,
 	    .slots_per_object = 16,

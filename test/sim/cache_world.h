@@ -73,6 +73,9 @@ struct world_spec {
 	const char *policy; /* NULL: forge */
 	const char *keys;   /* letters of the keys Rn uses and the end Gets */
 	const char *large;  /* letters of the keys whose values are thrice as long; NULL: none */
+	/* Letters of the keys whose values take three parts, but for every eighth value; or NULL.
+	 */
+	const char *parts;
 	uint32_t chunk_count, group_objects;
 	uint32_t open_groups;			      /* 0: by the share, which makes it 1 */
 	uint32_t cn_max;			      /* 0: as many as there are */
@@ -179,6 +182,8 @@ struct cache_key world_key(const struct cache_world *, uint32_t key_index);
 
 /* A value has so many words, of a large one three times as many. */
 #define WORLD_VALUE_WORDS 3u
+/* Of chunks of 384 bytes, as wide as the list of three parts asks for. */
+#define WORLD_PARTS_WORDS 137u
 
 /* What a worker of the world does: its script. */
 void world_worker(void *context, struct worker *);

@@ -65,7 +65,7 @@ static int check_hands(const struct exam *e)
 		uint64_t word = chunk_word(e, chunk);
 		uint32_t state = chunk_state(word);
 
-		if (state == CHUNK_QUEUED || state == CHUNK_FREE)
+		if (state == CHUNK_QUEUED || state == CHUNK_FREE || state == CHUNK_PART)
 			continue;
 		if (!in_hand(e, chunk, word))
 			return FAULT(e, "chunk %u is lost: in nobody's hand, word %016llx", chunk,
@@ -128,6 +128,9 @@ static int check_all(struct exam *e, struct sim *s, uint64_t dead_cns)
 
 	if (status)
 		return FAULT(e, "the checker says %s", status_name(status));
+	if (!e->findings && !e->killed && report.objects_broken)
+		return FAULT(e, "%llu large objects lost parts although nobody died",
+			     (unsigned long long)report.objects_broken);
 	return e->findings ? FORGE_E_CORRUPT : 0;
 }
 

@@ -14,6 +14,7 @@
 #include "cache_world.h"
 
 #define LARGE_VALUE_WORDS (3 * WORLD_VALUE_WORDS)
+#define MOST_VALUE_WORDS  WORLD_PARTS_WORDS
 
 /* Before the first step expiry times are in the future. */
 #define CLOCK_FIRST_MS 1000u
@@ -45,19 +46,23 @@ void world_note(struct cache_world *cw, int status, const char *text, uint32_t k
 	snprintf(cw->why, sizeof(cw->why), "%s of key %u: %s", text, key, status_name(status));
 }
 
-static uint32_t value_words(const struct cache_world *cw, uint32_t key)
+static bool is_in(const char *letters, uint32_t key)
 {
-	char letter = (char)(key < 26 ? 'a' + key : 'A' + key - 26);
+	return letters && strchr(letters, (char)(key < 26 ? 'a' + key : 'A' + key - 26));
+}
 
-	return cw->spec->large && strchr(cw->spec->large, letter) ? LARGE_VALUE_WORDS
-								  : WORLD_VALUE_WORDS;
+static uint32_t value_words(const struct cache_world *cw, uint32_t key, uint64_t value)
+{
+	if (is_in(cw->spec->parts, key))
+		return value % 8 == 7 ? WORLD_VALUE_WORDS : WORLD_PARTS_WORDS;
+	return is_in(cw->spec->large, key) ? LARGE_VALUE_WORDS : WORLD_VALUE_WORDS;
 }
 
 /* Returns the bytes of the value. */
-static uint32_t fill_value(const struct cache_world *cw, uint64_t words[LARGE_VALUE_WORDS],
+static uint32_t fill_value(const struct cache_world *cw, uint64_t words[MOST_VALUE_WORDS],
 			   uint32_t key, uint64_t value)
 {
-	uint32_t n = value_words(cw, key);
+	uint32_t n = value_words(cw, key, value);
 
 	for (uint32_t i = 0; i < n; i++)
 		words[i] = value << 8 | key;
@@ -67,7 +72,7 @@ static uint32_t fill_value(const struct cache_world *cw, uint64_t words[LARGE_VA
 static int op_set(struct cache_world *cw, struct cache *c, uint32_t key, uint64_t value,
 		  uint64_t expiry_ms)
 {
-	uint64_t words[LARGE_VALUE_WORDS];
+	uint64_t words[MOST_VALUE_WORDS];
 	struct cache_item item = {
 	    .value = words, .bytes = fill_value(cw, words, key, value), .expiry_ms = expiry_ms};
 
@@ -77,19 +82,20 @@ static int op_set(struct cache_world *cw, struct cache *c, uint32_t key, uint64_
 /* The value as the history knows it; one that nobody wrote to this key is noted, and 0. */
 static uint64_t read_value(struct cache_world *cw, uint32_t key, const struct cache_value *found)
 {
-	uint64_t words[LARGE_VALUE_WORDS], expected[LARGE_VALUE_WORDS];
+	uint64_t expected[MOST_VALUE_WORDS], first = 0;
 
-	if (found->bytes != value_words(cw, key) * sizeof(words[0])) {
+	if (found->bytes >= sizeof(first))
+		memcpy(&first, found->data, sizeof(first));
+	if (found->bytes != value_words(cw, key, first >> 8) * sizeof(first)) {
 		world_note(cw, FORGE_E_CORRUPT, "length of the value", key);
 		return 0;
 	}
-	memcpy(words, found->data, found->bytes);
-	fill_value(cw, expected, key, words[0] >> 8);
-	if (memcmp(words, expected, found->bytes) != 0) {
+	fill_value(cw, expected, key, first >> 8);
+	if (memcmp(found->data, expected, found->bytes) != 0) {
 		world_note(cw, FORGE_E_CORRUPT, "a torn or foreign value", key);
 		return 0;
 	}
-	return with_deadline(words[0] >> 8, found->expiry_ms);
+	return with_deadline(first >> 8, found->expiry_ms);
 }
 
 /* *value receives what the Get saw, *id its cas id. */
@@ -210,7 +216,7 @@ struct world_change {
 	uint64_t value;	    /* that it may store */
 	uint64_t expiry_ms; /* that it gives */
 	uint64_t left;	    /* the value as it is then */
-	uint64_t words[LARGE_VALUE_WORDS];
+	uint64_t words[MOST_VALUE_WORDS];
 };
 
 static void store_something(struct world_change *w, const struct cache_value *old, uint64_t seen,
@@ -222,6 +228,7 @@ static void store_something(struct world_change *w, const struct cache_value *ol
 
 	out->verdict = CACHE_STORE;
 	out->status = 0;
+	out->same_bytes = is_touch;
 	out->item.value = w->words;
 	out->item.bytes = fill_value(w->cw, w->words, w->key, value);
 	out->item.expiry_ms = expiry_ms;

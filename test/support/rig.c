@@ -28,15 +28,20 @@ static void join(struct rig *r, const struct policy *policy)
 
 void rig_open(struct rig *r, const char *policy_name, uint32_t chunks, uint32_t objects)
 {
-	const struct policy *policy = policy_find(policy_name);
-	struct plan_wish wish = {.chunk_count = chunks,
-				 .group_objects = objects,
-				 .object_bytes = 80,
-				 .slot_words = policy->slot_words,
-				 .policy = policy_name};
+	rig_open_plan(r, &(struct plan_wish){.chunk_count = chunks,
+					     .group_objects = objects,
+					     .object_bytes = 80,
+					     .policy = policy_name});
+}
+
+void rig_open_plan(struct rig *r, const struct plan_wish *wanted)
+{
+	const struct policy *policy = policy_find(wanted->policy);
+	struct plan_wish wish = *wanted;
 	struct plan plan;
 	char error[256];
 
+	wish.slot_words = policy->slot_words;
 	assert_int_equal(plan_make(&wish, &plan, error, sizeof(error)), 0);
 	r->memory = aligned_alloc(64, round_up_u64(plan.pool_bytes, 64));
 	assert_non_null(r->memory);

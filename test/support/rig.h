@@ -32,6 +32,9 @@ struct rig {
 /* Format a pool of that many chunks, groups and attach to it. */
 void rig_open(struct rig *r, const char *policy_name, uint32_t chunks, uint32_t objects);
 
+/* The same for any plan. */
+void rig_open_plan(struct rig *r, const struct plan_wish *wish);
+
 /* From now on each look at the clock takes a microsecond, as long as nobody else is attached. */
 void rig_tick(struct rig *r);
 

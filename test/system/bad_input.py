@@ -274,9 +274,8 @@ def keys(t):
 def values(t):
     t.node("--size", "16M")
     t.on_pool("set", "k", "old").expect(0)
-    t.on_pool("set", "k", stdin=b"x" * 30000).expect(2, b"", ("30000 bytes", "at most",
-                                                              "larger --object-bytes"))
-    t.on_pool("set", "k", stdin=b"x" * (2 << 20)).expect(2, b"", ("more than", "several keys"))
+    t.on_pool("set", "k", stdin=b"x" * (1 << 20 | 1)).expect(2, b"", (
+        "1048577 bytes", "at most 1048576", "several keys", "larger --value-max"))
     t.on_pool("get", "k").expect(0, b"old")
     t.on_pool("set", "k", "--file", t.path("absent")).expect(2, b"", (t.path("absent"), "check"))
     t.on_pool("set", "k", "--file", t.dir).expect(2, b"", ("cannot read " + t.dir,))

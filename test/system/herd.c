@@ -201,7 +201,8 @@ static int check_at_rest(struct herd *h)
 	const struct check_options options = {0};
 	struct check_report r;
 	int status = check_pool(&h->worker, &h->pool, &options, &r, found, h);
-	uint64_t chunks = r.chunks_free + r.chunks_reserved + r.chunks_open + r.chunks_queued;
+	uint64_t chunks =
+	    r.chunks_free + r.chunks_reserved + r.chunks_open + r.chunks_queued + r.chunks_part;
 	uint64_t running = 0;
 
 	if (status)

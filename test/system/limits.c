@@ -112,10 +112,11 @@ static void value_sizes(const char *policy)
 	rig_open(&r, policy,
 		 (struct plan_wish){.chunk_count = 16, .group_objects = 8, .object_bytes = 131100});
 	const uint32_t top = largest(&client_pool(r.client)->plan);
+	const uint32_t limit = plan_value_limit(&client_pool(r.client)->plan);
 	const uint32_t sizes[] = {
-	    0,	   1,	  7,	 8,	15,    16,    31,     32,     63,      64,
-	    65,	   71,	  72,	 73,	135,   136,   137,    16127,  16128,   16135,
-	    16136, 16137, 16200, 20000, 65535, 65536, 131072, 500000, top - 1, top,
+	    0,	   1,	  7,	 8,	15,	16,	31,	 32,	63,	 64,	65,
+	    71,	   72,	  73,	 135,	136,	137,	16127,	 16128, 16135,	 16136, 16137,
+	    16200, 20000, 65535, 65536, 131072, 500000, top - 1, top,	top + 1, limit,
 	};
 	const struct fab_caps *caps = fab_caps(session_worker(r.session)->fab);
 
@@ -133,7 +134,8 @@ static void value_sizes(const char *policy)
 			for (unsigned k = 0; k < ARRAY_COUNT(sizes); k++)
 				get(r.session, 100 + k, k <= i ? round : round - 1, sizes[k]);
 		}
-	assert_int_equal(set(r.session, 1, 9, top + 1), FORGE_E_VALUE_LARGE);
+	assert_true(limit > top);
+	assert_int_equal(set(r.session, 1, 9, limit + 1), FORGE_E_VALUE_LARGE);
 	assert_int_equal(set(r.session, 1, 9, UINT32_MAX), FORGE_E_VALUE_LARGE);
 	get(r.session, 1, 7, sizes[ARRAY_COUNT(sizes) - 1]);
 	rig_close(&r);

@@ -118,7 +118,7 @@ def longest_key_and_largest_value(t):
     key = "k" * 250
     t.on_pool("set", key, "v").expect(0)
     t.on_pool("get", key).expect(0, b"v")
-    most = int(t.on_pool("set", "big", stdin=b"x" * 500000).expect(2, err="at most").err.split(
+    most = int(t.on_pool("set", "big", stdin=b"x" * 3000000).expect(2, err="at most").err.split(
         b"at most ")[1].split()[0])
     t.on_pool("set", "big", stdin=b"y" * (most + 1)).expect(2, err="cut it into several keys")
     t.on_pool("set", "big", stdin=b"z" * most).expect(0)

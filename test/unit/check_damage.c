@@ -217,7 +217,7 @@ static void damage_slot_length(struct rig *r)
 	uint64_t *word = slot_word(r, live_slot(r, CHUNK_QUEUED));
 
 	*slot_word(r, idle_slot(r, 0, 64, UINT64_MAX)) =
-	    index_pack(3, 253, index_tag(*word), index_pointer(*word));
+	    index_pack(3, 252, index_tag(*word), index_pointer(*word));
 }
 
 static void damage_slot_chunk(struct rig *r)
@@ -380,6 +380,92 @@ static void damage_stats_left(struct rig *r)
 	stats_of(r)->count[STATS_expired] += STATS_UNTOLD_MAX + 1;
 }
 
+/* A value of three parts that are all alike. */
+static void set_large(struct rig *r)
+{
+	uint32_t bytes = 3 * r->pool.plan.chunk_bytes;
+	void *value = malloc(bytes);
+
+	assert_non_null(value);
+	memset(value, 0x5a, bytes);
+	assert_int_equal(cache_set(&r->cache, (struct cache_key){"large", 5},
+				   &(struct cache_item){.value = value, .bytes = bytes}),
+			 0);
+	free(value);
+}
+
+/* The head of it, and its list; *slot may be NULL. */
+static struct layout_object *large_head(const struct rig *r, uint64_t *parts[3])
+{
+	for (uint64_t slot = 0; slot < plan_slot_count(&r->pool.plan); slot++) {
+		uint64_t word = *slot_word(r, slot);
+
+		if (!index_is_head(word) || !is_live(r, word))
+			continue;
+		struct layout_object *h = object_of(r, slot);
+		uint8_t *list = (uint8_t *)(uintptr_t)object_value(h) + LAYOUT_PARTS_BYTES;
+
+		for (unsigned i = 0; i < 3; i++)
+			parts[i] = (uint64_t *)(void *)(list + LAYOUT_PART_BYTES * i);
+		return h;
+	}
+	fail_msg("there is no head");
+	return NULL;
+}
+
+static uint32_t large_part(const struct rig *r, unsigned i)
+{
+	uint64_t *parts[3], part;
+
+	large_head(r, parts);
+	memcpy(&part, parts[i], sizeof(part));
+	return part_chunk(part);
+}
+
+static void seal_again(struct layout_object *h)
+{
+	object_rebind(h, (struct object_place){h->generation, h->sn});
+}
+
+static void damage_part_list(struct rig *r)
+{
+	uint64_t *parts[3];
+	struct layout_object *h = large_head(r, parts);
+
+	/* One byte more than three parts hold. */
+	flip((uint8_t *)parts[0] - LAYOUT_PARTS_BYTES, 0);
+	seal_again(h);
+}
+
+static void damage_part_chunk(struct rig *r)
+{
+	uint64_t *word = chunk_word_of(r, large_part(r, 1));
+
+	*word = chunk_pack_reserved(0, chunk_generation(*word));
+}
+
+static void damage_part_shared(struct rig *r)
+{
+	uint64_t *parts[3];
+	struct layout_object *h = large_head(r, parts);
+
+	memcpy(parts[1], parts[2], sizeof(*parts[1]));
+	seal_again(h);
+}
+
+static void damage_part_value(struct rig *r)
+{
+	flip(word_at(r, plan_chunk_address(&r->pool.plan, large_part(r, 2))), 7);
+}
+
+static void damage_part_unlisted(struct rig *r)
+{
+	uint32_t chunk = reserve_chunk(r);
+	uint64_t *word = chunk_word_of(r, chunk);
+
+	*word = chunk_pack_part(chunk_generation(*word), 3);
+}
+
 static const struct damage {
 	const char *name;
 	void (*damage)(struct rig *);
@@ -430,6 +516,11 @@ static const struct damage {
     {"TWIM slot", damage_twim_slot, CHECK_TWIM_ENTRY, NULL, NULL},
     {"TWIM length", damage_twim_units, CHECK_TWIM_ENTRY, NULL, NULL},
     {"dead object", damage_dead_object, CHECK_TWIM_OBJECT, NULL, NULL},
+    {"list of parts", damage_part_list, CHECK_PART_LIST, &options_crashed, NULL},
+    {"part that is none", damage_part_chunk, CHECK_PART_CHUNK, NULL, &options_crashed},
+    {"part listed twice", damage_part_shared, CHECK_PART_SHARED, &options_crashed, NULL},
+    {"byte of a part", damage_part_value, CHECK_PART_VALUE, NULL, NULL},
+    {"part of nothing", damage_part_unlisted, CHECK_PART_UNLISTED, NULL, &options_live},
     {"bits behind the counters", damage_stats_zero, CHECK_STATS_LINE, NULL, NULL},
     {"counted too much", damage_stats_stored, CHECK_STATS_SUM, NULL, &options_uncounted},
     {"counted too little", damage_stats_left, CHECK_STATS_SUM, NULL, &options_uncounted},
@@ -467,8 +558,8 @@ static void assert_unstable(struct rig *r, const struct check_options *live, voi
 /* Rules that are decided by what cannot change, or by READing at once again. */
 static int decided_at_once(enum check_rule rule)
 {
-	return rule == CHECK_CHUNK_SHARED || rule == CHECK_TWIM_ENTRY ||
-	       rule == CHECK_TWIM_OBJECT || rule == CHECK_STATS_SUM;
+	return rule == CHECK_CHUNK_SHARED || rule == CHECK_PART_SHARED ||
+	       rule == CHECK_TWIM_ENTRY || rule == CHECK_TWIM_OBJECT || rule == CHECK_STATS_SUM;
 }
 
 static void test_damages(void **state)
@@ -484,6 +575,7 @@ static void test_damages(void **state)
 		struct rig r;
 
 		rig_open_worked(&r, policies[i % 2]);
+		set_large(&r);
 		assert_clean(&r, &check_at_rest);
 		void *good = malloc(r.pool.plan.pool_bytes);
 

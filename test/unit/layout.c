@@ -63,7 +63,8 @@ static void test_constants(void **state)
 	assert_int_equal(LAYOUT_NEIGHBOURHOOD, 16);
 	assert_int_equal(LAYOUT_GENERATION_COUNT, 16384);
 	assert_int_equal(INDEX_BLOCKS_EMPTY, 0);
-	assert_int_equal(INDEX_BLOCKS_MAX, 253);
+	assert_int_equal(INDEX_BLOCKS_MAX, 252);
+	assert_int_equal(INDEX_BLOCKS_HEAD, 253);
 	assert_int_equal(INDEX_BLOCKS_TENTATIVE, 254);
 	assert_int_equal(INDEX_BLOCKS_HEADER, 255);
 	assert_int_equal(INDEX_TAG_PAPER_GENERATION_BITS, 10);
@@ -86,7 +87,8 @@ static void test_constants(void **state)
 	assert_int_equal(CHUNK_EVICTING, 4);
 	assert_int_equal(CHUNK_PART, 5);
 	assert_int_equal(TWIM_BYTES, 8);
-	assert_true(TWIM_SLOT_DEAD == UINT64_C(0xfffffffff));
+	assert_true(TWIM_SLOT_DEAD == UINT64_C(0x7ffffffff));
+	assert_true(TWIM_HEAD == UINT64_C(0x800000000));
 	assert_int_equal(LAYOUT_OBJECT_UNITS_MAX, 65535);
 	assert_int_equal(LAYOUT_OBJECT_HEADER_BYTES, 48);
 	assert_int_equal(LAYOUT_KEY_BYTES_MAX, 250);
@@ -111,7 +113,7 @@ static void test_structs(void **state)
 	OFFSET(layout_cursors, ring[2].head, 32);
 	OFFSET(layout_cursors, ring[2].tail, 40);
 	OFFSET(layout_cursors, flush_generation, 48);
-	OFFSET(layout_cursors, zero, 56);
+	OFFSET(layout_cursors, part_chunks, 56);
 
 	assert_int_equal(sizeof(struct layout_object), 48);
 	OFFSET(layout_object, checksum, 0);
@@ -125,6 +127,14 @@ static void test_structs(void **state)
 	OFFSET(layout_object, cas_id, 32);
 	OFFSET(layout_object, flush_generation, 40);
 	OFFSET(layout_object, marks, 44);
+
+	assert_int_equal(sizeof(struct layout_parts), 16);
+	OFFSET(layout_parts, value_bytes, 0);
+	OFFSET(layout_parts, checksum, 8);
+	OFFSET(layout_parts, part, 16);
+	assert_int_equal(LAYOUT_PARTS_BYTES, 16);
+	assert_int_equal(LAYOUT_PART_BYTES, 8);
+	assert_int_equal(LAYOUT_PARTS_COUNT_MAX, 65535);
 
 	assert_int_equal(sizeof(struct layout_registry), 64);
 	OFFSET(layout_registry, id, 0);
@@ -181,7 +191,7 @@ static void test_plan_offsets(void **state)
 	OFFSET(plan, window_groups, 48);
 	OFFSET(plan, object_bytes, 52);
 	OFFSET(plan, value_bytes_max, 56);
-	OFFSET(plan, zero, 60);
+	OFFSET(plan, part_count_max, 60);
 	OFFSET(plan, cursors_offset, 64);
 	OFFSET(plan, ofm_offset[0], 72);
 	OFFSET(plan, ofm_offset[1], 80);
@@ -211,6 +221,7 @@ static void test_index_word(void **state)
 		assert_int_equal(index_tag(word), tag);
 		assert_true(index_pointer(word) == pointer);
 		assert_int_equal(index_is_object(word), blocks != 0 && blocks != 254);
+		assert_int_equal(index_is_head(word), blocks == 253);
 	}
 }
 
@@ -234,10 +245,10 @@ static void test_blocks(void **state)
 	assert_int_equal(index_blocks_of_units(1), 1);
 	assert_int_equal(index_blocks_of_units(4), 1);
 	assert_int_equal(index_blocks_of_units(5), 2);
-	assert_int_equal(index_blocks_of_units(253 * 4), 253);
-	assert_int_equal(index_blocks_of_units(253 * 4 + 1), 255);
+	assert_int_equal(index_blocks_of_units(252 * 4), 252);
+	assert_int_equal(index_blocks_of_units(252 * 4 + 1), 255);
 	assert_int_equal(index_blocks_of_units(65535), 255);
-	for (uint32_t units = 1; units <= 253 * 4; units++) {
+	for (uint32_t units = 1; units <= 252 * 4; units++) {
 		uint32_t blocks = index_blocks_of_units(units);
 
 		assert_true(blocks * 64 >= units * 16 && blocks * 64 < units * 16 + 64);
@@ -319,13 +330,34 @@ static void test_twim_entry(void **state)
 	assert_true(twim_pack(0xabcd, 0xef, 1, 0x234567890) == UINT64_C(0xabcdef1234567890));
 	for (int i = 0; i < ROUNDS; i++) {
 		uint32_t units = field(16), fingerprint = field(8), version = field(4);
-		uint64_t slot = wide_field(36);
-		uint64_t entry = twim_pack(units, fingerprint, version, slot);
+		uint64_t slot = wide_field(35), head = field(1) ? TWIM_HEAD : 0;
+		uint64_t entry = twim_pack(units, fingerprint, version, slot) | head;
 
 		assert_int_equal(twim_units(entry), units);
 		assert_int_equal(twim_fingerprint(entry), fingerprint);
 		assert_int_equal(twim_version(entry), version);
 		assert_true(twim_slot(entry) == slot);
+		assert_int_equal(twim_is_head(entry), head != 0);
+	}
+}
+
+static void test_part_word(void **state)
+{
+	assert_true(part_pack(0x123456, 0x3fff) == UINT64_C(0x1fff923456));
+	assert_true(chunk_pack_part(0x1234, 0x7ffffffff) == UINT64_C(0x50012347ffffffff));
+	for (int i = 0; i < ROUNDS; i++) {
+		uint32_t chunk = field(23), generation = field(14);
+		uint64_t slot = wide_field(35);
+		uint64_t part = part_pack(chunk, generation);
+		uint64_t word = chunk_pack_part(generation, slot);
+
+		assert_int_equal(part_chunk(part), chunk);
+		assert_int_equal(part_generation(part), generation);
+		assert_int_equal(chunk_state(word), CHUNK_PART);
+		assert_int_equal(chunk_generation(word), generation);
+		assert_true(chunk_position(word) == slot);
+		assert_int_equal(chunk_owner(word), 0);
+		assert_int_equal(chunk_ring(word), 0);
 	}
 }
 
@@ -352,12 +384,13 @@ static void test_generation_wraps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_constants),	  cmocka_unit_test(test_structs),
-	    cmocka_unit_test(test_plan_offsets),  cmocka_unit_test(test_index_word),
-	    cmocka_unit_test(test_paper_tag),	  cmocka_unit_test(test_blocks),
-	    cmocka_unit_test(test_group_word),	  cmocka_unit_test(test_node_word),
-	    cmocka_unit_test(test_chunk_word),	  cmocka_unit_test(test_twim_entry),
-	    cmocka_unit_test(test_registry_word), cmocka_unit_test(test_generation_wraps),
+	    cmocka_unit_test(test_constants),	     cmocka_unit_test(test_structs),
+	    cmocka_unit_test(test_plan_offsets),     cmocka_unit_test(test_index_word),
+	    cmocka_unit_test(test_paper_tag),	     cmocka_unit_test(test_blocks),
+	    cmocka_unit_test(test_group_word),	     cmocka_unit_test(test_node_word),
+	    cmocka_unit_test(test_chunk_word),	     cmocka_unit_test(test_twim_entry),
+	    cmocka_unit_test(test_part_word),	     cmocka_unit_test(test_registry_word),
+	    cmocka_unit_test(test_generation_wraps),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

@@ -37,6 +37,38 @@ static void region(uint64_t *at, uint64_t from, uint64_t bytes, uint64_t align)
 	*at = from + bytes;
 }
 
+/* A value of any size is cut into parts that hold it, and its head fits in a chunk. */
+static void check_cut(const struct plan *p, uint64_t bytes)
+{
+	struct plan_cut cut = plan_cut(p, bytes);
+	uint64_t parts = (uint64_t)cut.part_count * p->chunk_bytes;
+
+	assert_true(cut.part_count >= 1 && cut.part_count <= p->part_count_max);
+	assert_true(cut.rest_bytes <= p->chunk_bytes / 2);
+	if (cut.rest_bytes)
+		assert_true(parts + cut.rest_bytes == bytes);
+	else
+		assert_true(parts >= bytes && parts - bytes < p->chunk_bytes);
+	assert_true(plan_is_whole(p, LAYOUT_KEY_BYTES_MAX,
+				  LAYOUT_PARTS_BYTES + LAYOUT_PART_BYTES * cut.part_count +
+				      cut.rest_bytes));
+}
+
+static void check_parts(const struct plan *p)
+{
+	uint64_t bytes = p->value_bytes_max;
+
+	assert_false(plan_is_whole(p, 16, bytes));
+	assert_int_equal(plan_cut(p, bytes).part_count, p->part_count_max);
+	for (uint64_t chunks = 1; chunks * p->chunk_bytes < bytes; chunks += 1 + chunks / 4)
+		for (uint64_t i = 0; i < 5; i++)
+			check_cut(p, min_u64(bytes, chunks * p->chunk_bytes - 2 + i));
+	check_cut(p, bytes);
+	/* The least value with the longest key that has parts. */
+	check_cut(p,
+		  plan_object_bytes_max(p) - LAYOUT_OBJECT_HEADER_BYTES - LAYOUT_KEY_BYTES_MAX + 1);
+}
+
 static void check_regions(const struct plan *p)
 {
 	uint64_t at = LAYOUT_SUPERBLOCK_BYTES;
@@ -66,7 +98,10 @@ static void check_regions(const struct plan *p)
 		    p->chunk_bytes);
 	/* As many of the smallest as there may be fit, too. */
 	assert_true((uint64_t)p->group_objects * (48 + 16 + 8) <= p->chunk_bytes);
-	assert_true(layout_object_units(16, p->value_bytes_max) * 16ull + 8 <= p->chunk_bytes);
+	if (p->part_count_max == 0)
+		assert_true(plan_is_whole(p, 16, p->value_bytes_max));
+	else
+		check_parts(p);
 	assert_true(plan_slot_count(p) < TWIM_SLOT_DEAD);
 }
 
@@ -250,6 +285,61 @@ static void test_refused(void **state)
 	expect_refused((struct plan_wish){.chunk_count = 8, .object_bytes = 1u << 20}, "smaller");
 	expect_refused((struct plan_wish){.chunk_count = 1u << 23, .object_bytes = 100000},
 		       "256 GiB");
+	expect_refused((struct plan_wish){.pool_bytes = 8u << 20, .value_bytes_max = 4u << 20},
+		       "--value-max");
+	expect_refused((struct plan_wish){.pool_bytes = 8u << 20, .value_bytes_max = UINT32_MAX},
+		       "1073741824");
+}
+
+/* A limit of the user's: the chunk is as wide as the list of parts needs, and the pool as large. */
+static void test_value_limits(void **state)
+{
+	static const uint32_t limits[] = {1, 1000, 21000, 1u << 20, 3000000, 64u << 20, 1u << 30};
+	static const uint32_t objects[] = {1, 60, 272, 4000};
+
+	for (unsigned i = 0; i < ARRAY_COUNT(limits) * ARRAY_COUNT(objects); i++) {
+		uint32_t limit = limits[i / ARRAY_COUNT(objects)];
+		struct plan_wish wish = {
+		    .pool_bytes = UINT64_C(12) << 30,
+		    .object_bytes = objects[i % ARRAY_COUNT(objects)],
+		    .value_bytes_max = limit,
+		};
+		struct plan p;
+
+		if (make(&wish, &p))
+			fail_msg("%s", error);
+		check_regions(&p);
+		assert_int_equal(plan_valid(&p, error, sizeof(error)), 0);
+		assert_true(p.value_bytes_max >= limit);
+		if (p.part_count_max)
+			assert_int_equal(p.value_bytes_max, limit);
+		assert_true(PLAN_LARGE_VALUES_MIN * (p.part_count_max + 1) <= p.chunk_count);
+		print_message("%u bytes of %u: chunks of %u, groups of %u, %u parts\n", limit,
+			      wish.object_bytes, p.chunk_bytes, p.group_objects, p.part_count_max);
+		/* The remedy is one. */
+		wish.pool_bytes = 8u << 20;
+		if (make(&wish, &p)) {
+			const char *at = strstr(error, "at least ");
+			unsigned long long least;
+
+			assert_non_null(at);
+			assert_int_equal(sscanf(at, "at least %llu", &least), 1);
+			wish.pool_bytes = least;
+			assert_int_equal(make(&wish, &p), 0);
+			assert_int_equal(p.value_bytes_max, limit);
+		} else if (p.part_count_max) {
+			assert_int_equal(p.value_bytes_max, limit);
+		}
+	}
+	/* The usual pool. */
+	struct plan p;
+
+	assert_int_equal(make(&(struct plan_wish){.pool_bytes = 64u << 20}, &p), 0);
+	assert_int_equal(p.value_bytes_max, 1u << 20);
+	/* A small one takes what it can. */
+	assert_int_equal(make(&(struct plan_wish){.chunk_count = 16}, &p), 0);
+	assert_int_equal(p.part_count_max, 3);
+	assert_int_equal(p.value_bytes_max, 3 * p.chunk_bytes);
 }
 
 /* What a refusal names as enough is enough. */
@@ -315,6 +405,8 @@ static void test_damage(void **state)
 
 	assert_int_equal(make(&(struct plan_wish){.chunk_count = 1u << 20}, &far), 0);
 	far.chunk_bytes = 1u << 18;
+	far.part_count_max = 0;
+	far.value_bytes_max = 1000;
 	far.pool_bytes =
 	    far.chunks_offset + LAYOUT_PAD_BYTES + (uint64_t)far.chunk_count * far.chunk_bytes;
 	assert_int_equal(plan_valid(&far, error, sizeof(error)), FORGE_E_CORRUPT);
@@ -325,9 +417,10 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_grid),    cmocka_unit_test(test_sizes),
-	    cmocka_unit_test(test_refused), cmocka_unit_test(test_remedy_works),
-	    cmocka_unit_test(test_damage),  cmocka_unit_test(test_spread),
+	    cmocka_unit_test(test_grid),	 cmocka_unit_test(test_sizes),
+	    cmocka_unit_test(test_refused),	 cmocka_unit_test(test_remedy_works),
+	    cmocka_unit_test(test_value_limits), cmocka_unit_test(test_damage),
+	    cmocka_unit_test(test_spread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
