@@ -89,6 +89,8 @@ static MAY_WAIT int gather_once(struct cache *c, struct lane_gather *g)
 			return status;
 		if (g->count > before || lane->reserve_count > 0)
 			continue;
+		if (cache_is_late(c))
+			return FORGE_E_DEADLINE;
 		if (++fruitless == LARGE_FRUITLESS_MAX)
 			return FORGE_E_NO_SPACE;
 		status = close_groups(c);

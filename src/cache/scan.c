@@ -77,6 +77,8 @@ static MAY_WAIT int look_at(struct cache *c, struct scan_home *s, unsigned slot,
 		return 0;
 	struct cache_value value = look_value(c);
 
+	if (h->part_count)
+		value.data = NULL;
 	s->each(s->context, key, &value);
 	return 0;
 }

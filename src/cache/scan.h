@@ -9,7 +9,10 @@
 
 #include "cache/cache.h"
 
-/* A key that was found; key and value are borrowed for the call, which must not wait. */
+/*
+ * A key that was found; key and value are borrowed for the call, which must not wait.  The bytes of
+ * a value larger than a chunk are not READ: its data is NULL.
+ */
 typedef void (*cache_scan_fn)(void *context, struct cache_key key, const struct cache_value *value);
 
 /*

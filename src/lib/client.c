@@ -54,13 +54,12 @@ static int check_flows(const struct forge_options *o)
 /* The largest value that fits beside a key of any length. */
 static struct forge_limits limits_of(const struct plan *p)
 {
-	uint64_t room = min_u64(p->chunk_bytes - TWIM_BYTES,
-				(uint64_t)LAYOUT_OBJECT_UNITS_MAX * LAYOUT_UNIT_BYTES);
-
 	return (struct forge_limits){
 	    .key_bytes = LAYOUT_KEY_BYTES_MAX,
-	    .value_bytes = room / LAYOUT_UNIT_BYTES * LAYOUT_UNIT_BYTES -
-			   LAYOUT_OBJECT_HEADER_BYTES - LAYOUT_KEY_BYTES_MAX,
+	    .value_bytes =
+		p->part_count_max
+		    ? p->value_bytes_max
+		    : plan_object_bytes_max(p) - LAYOUT_OBJECT_HEADER_BYTES - LAYOUT_KEY_BYTES_MAX,
 	};
 }
 
