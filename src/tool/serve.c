@@ -66,7 +66,7 @@ static const struct opt options[] = {
     OPT_U64(struct config, threads, "threads", 't', "4", "N", 1, CN_WORKERS_MAX - 1,
 	    "Worker threads."),
     OPT_BYTES(struct config, item_bytes, "max-item-size", 'I', "0", "SIZE", 0, UINT32_MAX,
-	      "Largest value; 0: what the pool takes."),
+	      "Largest value; 0: what the pool takes, 1 MiB in its own unless that is small."),
     OPT_U64(struct config, backlog, "listen-backlog", 'b', "1024", "N", 1, 1000000,
 	    "Connections that may wait to be accepted."),
     OPT_DURATION(struct config, idle_us, "idle-timeout", 0, "0", "TIME", 0, UINT64_C(1) << 50,
@@ -244,6 +244,7 @@ static int make_pool(struct serving *s)
 		     /* As forge node does. */
 		     .object_bytes_median = (uint32_t)max_u64(c->object_bytes * 5 / 8, 1),
 		     .slot_words = policy->slot_words,
+		     .value_bytes_max = (uint32_t)c->item_bytes,
 		     .policy = policy->name},
 	    .plan_given = true,
 	    /* A pool of that name that nobody serves is what a killed server left. */

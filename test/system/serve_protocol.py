@@ -115,6 +115,39 @@ def p05_the_first_request_may_be_large(t):
 
 
 @case
+def values_may_be_larger_than_a_chunk(t):
+    s = Server(t, "-m", "64", "-t", "2")
+    assert s.stats("settings")["item_size_max"] == str(1 << 20)
+    value = bytes(range(256)) * 4096
+    with s.connect() as c:
+        c.say(b"set large 7 0 1048576\r\n" + value + b"\r\nget large\r\n",
+              b"STORED\r\nVALUE large 7 1048576\r\n" + value + b"\r\nEND\r\n")
+        c.say(b"mg large s f v\r\n", b"VA 1048576 s1048576 f7\r\n" + value + b"\r\n")
+        c.say(b"append large 0 0 1\r\nx\r\n", b"SERVER_ERROR object too large for cache\r\n")
+        c.say(b"md large I\r\nmg large v s\r\nmg large t\r\n",
+              b"HD\r\nVA 1048576 s1048576 X W\r\n" + value + b"\r\nHD t-1 Z X\r\n")
+        c.say(b"set half 1 0 500000\r\n" + value[:500000] + b"\r\nappend half 0 0 500000\r\n" +
+              value[:500000] + b"\r\nprepend half 0 0 3\r\nabc\r\ntouch half 100\r\nget half\r\n",
+              b"STORED\r\nSTORED\r\nSTORED\r\nTOUCHED\r\nVALUE half 1 1000003\r\nabc" +
+              value[:500000] * 2 + b"\r\nEND\r\n")
+        c.say(b"set large 0 0 1048577\r\n" + value + b"x\r\nget large\r\n",
+              b"SERVER_ERROR object too large for cache\r\nEND\r\n")
+        # Pipelined, and more of them than the pool holds.
+        for i in range(0, 200, 10):
+            c.send(b"".join(b"set l%d 0 0 1000000 noreply\r\n%s\r\n" % (k, value[:1000000])
+                            for k in range(i, i + 10)))
+            c.say(b"", b"")
+        c.send(b"get " + b" ".join(b"l%d" % k for k in range(200)) + b"\r\n")
+        reply = c.until(b"\r\nEND\r\n")
+        found = reply.count(b"VALUE l")
+        assert found > 10 and reply.count(b" 0 1000000\r\n" + value[:1000000]) == found, found
+    larger = Server(t, "-m", "128", "-t", "1", "-I", "8m")
+    larger.say(b"set large 0 0 8388608\r\n" + value * 8 + b"\r\nget large\r\n",
+               b"STORED\r\nVALUE large 0 8388608\r\n" + value * 8 + b"\r\nEND\r\n")
+    assert larger.end() == (0, "")
+
+
+@case
 def p07_a_failed_set_leaves_no_old_value(t):
     s = Server(t, "-m", "16", "-I", "1000")
     large, body = b"SERVER_ERROR object too large for cache\r\n", b"x" * 2000 + b"\r\n"
@@ -130,7 +163,7 @@ def p07_a_failed_set_leaves_no_old_value(t):
                  b"cas y 0 0 2000 1", b"ms y 2000 MR", b"ms y 2000 ME", b"ms y 2000 MA"):
         after(line + b"\r\n", True)
     # Within the limit of a value, but not with what is there already.
-    s = Server(t, "-m", "16")
+    s = Server(t, "-m", "32")
     size = int(s.stats("settings")["item_size_max"]) - 20
     s.say(b"set y 0 0 %d\r\n%s\r\n" % (size, b"x" * size), b"STORED\r\n")
     s.say(b"append y 0 0 100\r\n%s\r\n" % (b"x" * 100), large)
