@@ -15,11 +15,15 @@
 #include "base/compiler.h"
 
 struct delay_entry {
-	struct fab_op *ops; /* the sender's, or &copy */
+	struct fab_op *ops; /* the sender's, or a copy */
 	unsigned ops_count;
 	uint64_t due_ns;
 	uint64_t post; /* which post it came with */
-	struct fab_op copy;
+};
+
+/* A detached op has an entry and one of these, at the same place of its ring. */
+struct delay_copy {
+	struct fab_op op;
 	uint8_t payload[FAB_DETACHED_BYTES_MAX];
 };
 
@@ -33,6 +37,7 @@ struct delay_fab {
 	int failed_status;	     /* with this */
 	uint64_t put, kicked, taken; /* entries so far; a ring */
 	struct delay_entry queue[DELAY_POSTS_MAX];
+	struct delay_copy copies[DELAY_POSTS_MAX];
 };
 
 /* Let the oldest entry take effect. */
@@ -89,15 +94,16 @@ static struct delay_entry *put(struct delay_fab *d)
 static void put_detached(struct delay_fab *d, const struct fab_op *op)
 {
 	struct delay_entry *e = put(d);
+	struct delay_copy *copy = &d->copies[e - d->queue];
 
-	e->copy = *op;
+	copy->op = *op;
 	/* The sender looks at no status, but the rest of its post depends on it. */
-	e->copy.flags = 0;
+	copy->op.flags = 0;
 	if (op->code == FAB_WRITE) {
-		memcpy(e->payload, op->buf, op->len);
-		e->copy.buf = e->payload;
+		memcpy(copy->payload, op->buf, op->len);
+		copy->op.buf = copy->payload;
 	}
-	e->ops = &e->copy;
+	e->ops = &copy->op;
 	e->ops_count = 1;
 }
 

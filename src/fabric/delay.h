@@ -15,8 +15,11 @@
 #include "base/clock.h"
 #include "fabric/fabric.h"
 
-/* Posts that may be out at once; the next one waits for the oldest. */
-#define DELAY_POSTS_MAX 1024u
+/*
+ * Posts that may be out at once; the next one waits for the oldest.  As long as a queue of a
+ * network card, and short enough to stay in the nearest cache.
+ */
+#define DELAY_POSTS_MAX 128u
 
 /*
  * Wrap inner, which it owns from now on, also when it fails; clock is borrowed.
