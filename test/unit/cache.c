@@ -164,6 +164,59 @@ static void test_damaged_cursors_large(void **state)
 	rig_kill(&r);
 }
 
+/* Put every chunk that is free or queued into another node's hand. */
+static void take_all_chunks(const struct rig *r)
+{
+	uint64_t *chunks =
+	    (void *)((uint8_t *)r->memory + plan_chunk_word_address(&r->pool.plan, 0));
+
+	for (uint32_t chunk = 0; chunk < r->pool.plan.chunk_count; chunk++)
+		if (chunk_state(chunks[chunk]) == CHUNK_FREE ||
+		    chunk_state(chunks[chunk]) == CHUNK_QUEUED)
+			chunks[chunk] = chunk_pack_reserved(1, chunk_generation(chunks[chunk]));
+}
+
+/*
+ * A deadline that has passed: nothing is done.  One that passes while a Set seeks space, every chunk
+ * being in another node's hand: it gives up, and leaves nothing.
+ */
+static void test_deadline(void **state)
+{
+	struct rig r;
+	uint32_t version;
+
+	rig_open(&r, "forge", 32, 8);
+	rig_tick(&r);
+	assert_int_equal(rig_set(&r, 1, 1, 40), 0);
+	r.cache.deadline_ns = clock_now_ns(r.worker.clock) + 1000000000;
+	assert_int_equal(rig_set(&r, 1, 2, 40), 0);
+	r.cache.deadline_ns = clock_now_ns(r.worker.clock);
+	assert_int_equal(rig_set(&r, 1, 3, 40), FORGE_E_DEADLINE);
+	assert_int_equal(rig_delete(&r, 1), FORGE_E_DEADLINE);
+	assert_int_equal(rig_get(&r, 1, &version), FORGE_E_DEADLINE);
+	r.cache.deadline_ns = 0;
+	assert_int_equal(rig_get(&r, 1, &version), 0);
+	assert_int_equal(version, 2);
+
+	uint32_t id = 100;
+	int status;
+
+	do {
+		take_all_chunks(&r);
+		r.cache.deadline_ns = clock_now_ns(r.worker.clock) + 100000;
+		status = rig_set(&r, ++id, 1, 40);
+	} while (!status && id < 1000);
+	assert_int_equal(status, FORGE_E_DEADLINE);
+	r.cache.deadline_ns = 0;
+	assert_int_equal(rig_get(&r, id, &version), FORGE_MISS);
+	/* In the end it seals a group of its own, and evicts that. */
+	take_all_chunks(&r);
+	assert_int_equal(rig_set(&r, id, 1, 40), 0);
+	assert_int_equal(rig_get(&r, id, &version), 0);
+	assert_int_equal(r.lane.refilling, 0);
+	rig_kill(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,6 +227,7 @@ int main(void)
 	    cmocka_unit_test(test_limits),
 	    cmocka_unit_test(test_damaged_cursors),
 	    cmocka_unit_test(test_damaged_cursors_large),
+	    cmocka_unit_test(test_deadline),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
