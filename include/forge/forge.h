@@ -64,7 +64,7 @@ enum forge_status {
 	FORGE_E_KEY_LONG = -3,
 	FORGE_E_VALUE_LARGE = -4,
 	FORGE_E_BUFFER_SMALL = -5,
-	FORGE_E_AGAIN = -6, /* too many others changed the key at once; it may have happened */
+	FORGE_E_AGAIN = -6, /* too many others changed the key at the same time */
 	FORGE_E_NO_SPACE = -7,
 	FORGE_E_NO_MEMORY = -8,
 	FORGE_E_SYSTEM = -9,
@@ -140,8 +140,9 @@ void forge_session_close(struct forge_session *session);
 
 /*
  * From now on an operation of the session that has not taken effect after so many microseconds
- * gives up with FORGE_E_DEADLINE; 0: it never does.  The time is looked at between round trips, so
- * an operation lasts at most one round trip, or the housekeeping of one group, longer.
+ * gives up with FORGE_E_DEADLINE, and nothing happened; 0: it never does.  The time is looked at
+ * when an operation begins and whenever it has to look at the key again, so it may last a few round
+ * trips, or the eviction of a few groups, longer.
  */
 int forge_session_timeout(struct forge_session *session, uint64_t timeout_us);
 
@@ -198,7 +199,7 @@ struct forge_value { /* what is found */
 	const void *data;
 	size_t bytes;
 	uint32_t flags;
-	uint64_t cas;	 /* changes with every change of the item; for forge_cas() */
+	uint64_t cas;	 /* every change of the value changes it; for forge_cas() */
 	uint64_t ttl_ms; /* time left, or FORGE_TTL_NEVER */
 };
 
@@ -209,8 +210,8 @@ struct forge_value { /* what is found */
  * FORGE_E_KEY_EMPTY, FORGE_E_KEY_LONG, FORGE_E_INVAL, FORGE_E_DEADLINE, FORGE_E_FORKED and
  * FORGE_E_NODE; those that change something FORGE_E_AGAIN, and those that store something
  * FORGE_E_VALUE_LARGE and FORGE_E_NO_SPACE as well.
- * After FORGE_E_AGAIN and FORGE_E_NODE a change may have happened or not; after every other error
- * it has not.
+ * After FORGE_E_NODE a change may have happened or not, and so it may after FORGE_E_AGAIN from
+ * forge_set() and forge_delete(); after every other error it has not.
  */
 
 /* Find a value.  0 or FORGE_MISS. */
@@ -236,8 +237,7 @@ int forge_touch(struct forge_session *, struct forge_bytes key, struct forge_exp
 int forge_get_and_touch(struct forge_session *, struct forge_bytes key, struct forge_expiry expiry,
 			struct forge_value *value);
 
-/* Store an item: in any case; if there is none, else FORGE_NOT_STORED; if there is, else
- * FORGE_MISS. */
+/* Store an item: always; if there is none, else FORGE_NOT_STORED; if there is, else FORGE_MISS. */
 int forge_set(struct forge_session *, struct forge_bytes key, const struct forge_item *item);
 int forge_add(struct forge_session *, struct forge_bytes key, const struct forge_item *item);
 int forge_replace(struct forge_session *, struct forge_bytes key, const struct forge_item *item);
@@ -332,7 +332,9 @@ int forge_submit(struct forge_session *, struct forge_op *ops, size_t n);
 
 /*
  * Collect operations that are done, up to max of them.  Waits for the first one at most wait_us
- * (0: goes on and looks once; FORGE_WAIT_FOREVER); not when none is out.  A value in the session's
+ * (0: goes on and looks once; FORGE_WAIT_FOREVER); not when none is out.  With max 0 it does what
+ * is due on the side and collects none: a session that has nothing else to do calls it now and
+ * then, once a second, so that what it counted is known to others.  A value in the session's
  * memory is valid until the next forge_poll().
  * How many, or FORGE_E_INVAL, FORGE_E_FORKED.
  */
