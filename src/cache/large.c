@@ -70,6 +70,22 @@ static MAY_WAIT int close_groups(struct cache *c)
 	return status;
 }
 
+/* FORGE_MISS: another fiber of the lane was at it. */
+static MAY_WAIT int reserve_try(struct cache *c)
+{
+	struct lane *lane = c->lane;
+
+	if (lane->refilling) {
+		flow_pause(c->worker);
+		return FORGE_MISS;
+	}
+	lane->refilling = 1;
+	int status = cache_reserve_try(c);
+
+	lane->refilling = 0;
+	return status;
+}
+
 /* Until the wanted number is in hand.  FORGE_E_NO_SPACE: too often there was nothing to be had. */
 static MAY_WAIT int gather_once(struct cache *c, struct lane_gather *g)
 {
@@ -83,8 +99,10 @@ static MAY_WAIT int gather_once(struct cache *c, struct lane_gather *g)
 			continue;
 		}
 		uint32_t before = g->count;
-		int status = cache_reserve_try(c);
+		int status = reserve_try(c);
 
+		if (status == FORGE_MISS)
+			continue;
 		if (status)
 			return status;
 		if (g->count > before || lane->reserve_count > 0)

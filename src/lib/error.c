@@ -44,7 +44,7 @@ int lib_fail_op(const struct forge_session *s, const struct forge_op *op)
 		return lib_fail(
 		    status,
 		    "the item of %zu bytes is too large for pool %s, which takes values of "
-		    "%zu: store less, or format a pool with a larger --object-bytes",
+		    "%zu: store less, or format a pool with a larger --value-max",
 		    op->key.bytes + op->item.value.bytes, pool, s->client->limits.value_bytes);
 	case FORGE_E_BUFFER_SMALL:
 		return lib_fail(status, "the value has %zu bytes, the buffer %zu", op->found.bytes,

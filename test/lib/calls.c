@@ -309,7 +309,7 @@ static void test_limits(void **state)
 	assert_int_equal(v.bytes, limits.value_bytes);
 	item.value.bytes = sizeof(big);
 	assert_int_equal(forge_set(r.session, longest, &item), FORGE_E_VALUE_LARGE);
-	assert_non_null(strstr(forge_detail(), "--object-bytes"));
+	assert_non_null(strstr(forge_detail(), "--value-max"));
 	item.value.bytes = (size_t)1 << 32; /* not cut to 0 */
 	assert_int_equal(forge_set(r.session, longest, &item), FORGE_E_VALUE_LARGE);
 	assert_int_equal(forge_append(r.session, longest, forge_bytes(big, limits.value_bytes)),

@@ -373,6 +373,68 @@ static void test_small_pool(void **state)
 		}
 }
 
+#define LARGE_BYTES 6000u /* several chunks */
+
+static void fill_large(char *value, unsigned i)
+{
+	memset(value, 'a' + (int)(i % 26), LARGE_BYTES);
+	memcpy(value, &i, sizeof(i));
+}
+
+/* Values larger than a chunk beside small ones, in pools with room and without. */
+static void test_large_values(void **state)
+{
+	static char large[40][LARGE_BYTES], expected[LARGE_BYTES];
+
+	for
+		BOTH(i)
+		{
+			for (unsigned chunks = 96; chunks <= 1000; chunks += 904) {
+				struct lib_rig r;
+				struct forge_limits limits;
+				unsigned hits = 0, no_space = 0;
+
+				lib_rig_open(&r, chunks, latencies[i],
+					     &(struct forge_options){.in_flight_max = 16});
+				OK(forge_get_limits(r.client, &limits));
+				assert_true(limits.value_bytes >= LARGE_BYTES);
+				for (unsigned round = 0; round < 6; round++) {
+					for (unsigned n = 0; n < MANY; n++) {
+						int is_set = (n + round) % 2;
+
+						ops[n] = op_on(is_set ? FORGE_SET : FORGE_GET, n);
+						if (n >= 40)
+							continue;
+						fill_large(large[n], n);
+						ops[n].item.value =
+						    forge_bytes(large[n], LARGE_BYTES);
+					}
+					OK(forge_run(r.session, ops, MANY));
+					for (unsigned n = 0; n < MANY; n++) {
+						no_space += ops[n].status == FORGE_E_NO_SPACE;
+						assert_true(ops[n].status >= 0 ||
+							    ops[n].status == FORGE_E_NO_SPACE);
+						if (ops[n].verb == FORGE_SET || ops[n].status)
+							continue;
+						hits++;
+						fill_large(expected, n);
+						assert_true(
+						    n < 40
+							? ops[n].found.bytes == LARGE_BYTES &&
+							      memcmp(ops[n].found.data, expected,
+								     LARGE_BYTES) == 0
+							: value_is(&ops[n].found, texts.value[n]));
+					}
+				}
+				print_message("%u chunks: %u hits, %u found no space\n", chunks,
+					      hits, no_space);
+				assert_true(hits > (chunks > 500 ? 1000u : 100u));
+				assert_true(chunks < 500 || no_space == 0);
+				lib_rig_close(&r);
+			}
+		}
+}
+
 static void test_deadline(void **state)
 {
 	for
@@ -470,17 +532,12 @@ static void test_overlap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_submit),
-	    cmocka_unit_test(test_buffers),
-	    cmocka_unit_test(test_run),
-	    cmocka_unit_test(test_get_many),
-	    cmocka_unit_test(test_one_key),
-	    cmocka_unit_test(test_calls_between),
-	    cmocka_unit_test(test_poll),
-	    cmocka_unit_test(test_close_in_flight),
-	    cmocka_unit_test(test_small_pool),
-	    cmocka_unit_test(test_deadline),
-	    cmocka_unit_test(test_flush_in_flight),
+	    cmocka_unit_test(test_submit),     cmocka_unit_test(test_buffers),
+	    cmocka_unit_test(test_run),	       cmocka_unit_test(test_get_many),
+	    cmocka_unit_test(test_one_key),    cmocka_unit_test(test_calls_between),
+	    cmocka_unit_test(test_poll),       cmocka_unit_test(test_close_in_flight),
+	    cmocka_unit_test(test_small_pool), cmocka_unit_test(test_large_values),
+	    cmocka_unit_test(test_deadline),   cmocka_unit_test(test_flush_in_flight),
 	    cmocka_unit_test(test_overlap),
 	};
 
