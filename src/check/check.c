@@ -211,11 +211,11 @@ int check_pool(struct worker *w, const struct pool *pool, const struct check_opt
 		status = check_judge(&c, look_cursors, r);
 	if (!status)
 		status = check_rings(&c);
-	if (!status)
+	if (!status && !options->metadata_only)
 		status = check_counts_read(&c, &before);
-	if (!status)
+	if (!status && !options->metadata_only)
 		status = check_slots(&c);
-	if (!status)
+	if (!status && !options->metadata_only)
 		status = check_counts(&c, &before);
 	check_release(&c);
 	return status;

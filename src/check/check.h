@@ -28,6 +28,7 @@
 	CHECK(REGISTRY_LINE, "a registry line is well-formed; a free one names no process")        \
 	CHECK(REGISTRY_FLUSHED, "no live compute node claims to have flushed beyond the cursors")  \
 	CHECK(CHUNK_WORD, "a chunk word has a known state and only that state's fields")           \
+	CHECK(CHUNK_GENERATION, "no chunk has had more lives than tickets explain")                \
 	CHECK(CHUNK_OWNER, "an open, reserved or evicting chunk has an owner, who is attached")    \
 	CHECK(CHUNK_CLAIMED, "at rest no chunk is evicting")                                       \
 	CHECK(CHUNK_POSITION, "the position a chunk word names has been handed out")               \
@@ -37,6 +38,7 @@
 	CHECK(CHUNK_RESIDENTS,                                                                     \
 	      "a chunk holds no more live objects and bytes than it has room for")                 \
 	CHECK(NODE_WORD, "a ring node is EMPTY with a cycle, or FULL and names a possible group")  \
+	CHECK(NODE_NEWER, "no node of a queue is of a later generation than its chunk")            \
 	CHECK(NODE_CYCLE, "no node is ahead of its ring's cursors")                                \
 	CHECK(NODE_UNFILLED, "at rest every node in [head, tail) has been filled or passed")       \
 	CHECK(NODE_LEFTOVER, "at rest every node outside [head, tail) is EMPTY of the next cycle") \
@@ -44,6 +46,7 @@
 	CHECK(SLOT_TENTATIVE, "at rest no tentative word points into its chunk's present life")    \
 	CHECK(SLOT_POINTER, "an index word points to room for an object inside one chunk")         \
 	CHECK(SLOT_CHUNK, "a live slot points into a chunk that is open, queued or evicting")      \
+	CHECK(SLOT_NEWER, "no slot has an object of a later generation than its chunk")            \
 	CHECK(SLOT_OBJECT, "a live slot's object has its generation, length and checksum")         \
 	CHECK(SLOT_KEY, "a live slot has its object's fingerprint and is near its key's home")     \
 	CHECK(SLOT_TWIM, "a live slot of a sealed group is named by the TWIM with its exact word") \
@@ -136,6 +139,8 @@ struct check_options {
 	uint8_t live;
 	/* Compute nodes died or sleep in an operation, and nobody has recovered. */
 	uint8_t crashed;
+	/* Only what is small: superblock, cursors, registry, chunk words, nodes. */
+	uint8_t metadata_only;
 	/* The compute nodes did not count in the pool (tests): the sums mean nothing. */
 	uint8_t uncounted;
 	/* Bit cn % 64 of word cn / 64: the node is known to be dead, whatever its line says. */

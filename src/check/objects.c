@@ -163,6 +163,24 @@ static void judge_object(struct check *c, struct check_slot *s, const void *obje
 			s->word, s->slot, home.fingerprint, index_slot_number(&home, 0));
 }
 
+/*
+ * A whole object of the slot's generation, and that is yet to come: no wrapped generation explains
+ * it, since an object does not outlast half of them.  Whoever reads it believes the chunk to be in
+ * that life, and takes what is stored there until then for stale.
+ */
+static int is_of_later_life(const struct check *c, const struct check_slot *s, const void *object,
+			    uint64_t room)
+{
+	if (object_check(object, room, 1) != OBJECT_VALID)
+		return 0;
+	uint32_t generation = object_header(object)->generation;
+	uint32_t ahead =
+	    (generation - chunk_generation(c->content.word)) & (LAYOUT_GENERATION_COUNT - 1);
+
+	return ahead != 0 && ahead < LAYOUT_GENERATION_COUNT / 2 &&
+	       index_generations_behind(c->plan, s->word, generation) == 0;
+}
+
 enum slot_kind { SLOT_IS_STALE, SLOT_IS_LIVE, SLOT_IS_ALIAS, SLOT_IS_WRONG };
 
 /* *sn receives the SN by which the TWIM knows the slot, or -1. */
@@ -174,8 +192,17 @@ static enum slot_kind judge_slot(struct check *c, struct check_slot *s, int *sn,
 	const void *object = object_at(c, index_object_address(s->word), &room);
 	uint32_t object_sn = room >= sizeof(struct layout_object) ? object_header(object)->sn : 0;
 
+	uint32_t behind = index_generations_behind(c->plan, s->word, chunk_generation(t->word));
+
 	*sn = -1;
-	if (index_generations_behind(c->plan, s->word, chunk_generation(t->word)) != 0)
+	if (behind != 0 && is_of_later_life(c, s, object, room)) {
+		VERDICT(v, SLOT_NEWER, plan_slot_address(c->plan, s->slot), s->word,
+			"%016" PRIx64 " points to an object of generation %u, chunk %u has %u",
+			s->word, object_header(object)->generation, t->chunk,
+			chunk_generation(t->word));
+		return SLOT_IS_WRONG;
+	}
+	if (behind != 0)
 		return SLOT_IS_STALE;
 	*sn = named_by_twim(c, s, object_sn);
 	judge_object(c, s, object, room, v);

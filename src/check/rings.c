@@ -213,6 +213,25 @@ static void judge_position(struct check *c, uint32_t chunk, uint64_t address,
 			l->word, position, ring, l->cursors.ring[ring].head, l->node);
 }
 
+/*
+ * Each life of a chunk begins with a ticket of its own, in the free ring or, when it went from an
+ * eviction to the next group at once, in a queue.
+ */
+static int generation_possible(const struct check *c, uint32_t generation)
+{
+	uint32_t reuses = (generation - 1) & (LAYOUT_GENERATION_COUNT - 1);
+	uint64_t tickets = 0;
+
+	for (uint32_t ring = 0; ring < RING_COUNT; ring++) {
+		uint64_t tail = c->cursors.ring[ring].tail;
+
+		if (tail >= LAYOUT_GENERATION_COUNT)
+			return 1;
+		tickets += tail;
+	}
+	return reuses <= tickets;
+}
+
 static MAY_WAIT int look_chunk(struct check *c, uint64_t id, int fresh, struct check_verdict *v)
 {
 	uint32_t chunk = (uint32_t)id;
@@ -229,6 +248,12 @@ static MAY_WAIT int look_chunk(struct check *c, uint64_t id, int fresh, struct c
 			"%016" PRIx64 ": state %u, ring %u, owner %u, position %" PRIu64, l.word,
 			chunk_state(l.word), chunk_ring(l.word), chunk_owner(l.word),
 			chunk_position(l.word));
+		return 0;
+	}
+	if (!generation_possible(c, chunk_generation(l.word))) {
+		VERDICT(v, CHUNK_GENERATION, address, l.word,
+			"%016" PRIx64 ": generation %u, but too few tickets were handed out",
+			l.word, chunk_generation(l.word));
 		return 0;
 	}
 	switch (chunk_state(l.word)) {
@@ -364,6 +389,23 @@ static enum node_kind node_kind(const struct plan *p, uint32_t ring, uint64_t in
 	return position >= head ? KIND_STALE : KIND_LEFTOVER;
 }
 
+/*
+ * A FULL node of a life that has not begun: who polls would believe it, and take the chunk's
+ * objects for stale.  If the chunk word names this node CHUNK_NODE has said so.  In the free ring,
+ * which nobody polls, a recoverer that lost the chunk to somebody leaves such nodes.
+ */
+static int node_is_newer(const struct plan *p, uint32_t ring, uint64_t index, uint64_t node,
+			 uint64_t word)
+{
+	uint32_t ahead =
+	    (node_generation(node) - chunk_generation(word)) & (LAYOUT_GENERATION_COUNT - 1);
+	int named = chunk_state(word) == CHUNK_QUEUED && chunk_ring(word) == ring &&
+		    (chunk_position(word) & (p->ring_nodes - 1)) == index;
+
+	return ring < RING_QUEUES && node_state(node) == NODE_FULL && ahead != 0 &&
+	       ahead < LAYOUT_GENERATION_COUNT / 2 && !named;
+}
+
 static void count_node(struct check *c, enum node_kind kind)
 {
 	struct check_report *o = c->out;
@@ -445,6 +487,10 @@ static MAY_WAIT int look_node(struct check *c, uint64_t id, int fresh, struct ch
 			", tail %" PRIu64,
 			node, node_state(node) == NODE_FULL ? "FULL" : "EMPTY", node_cycle(node),
 			head, tail);
+	else if (node_is_newer(p, ring, index, node, word))
+		VERDICT(v, NODE_NEWER, address, node,
+			"%016" PRIx64 ": chunk %u in generation %u, but its word is %016" PRIx64,
+			node, node_chunk(node), node_generation(node), word);
 	else if (kind == KIND_UNFILLED && check_at_rest(c))
 		VERDICT(v, NODE_UNFILLED, address, node,
 			"%016" PRIx64 ": EMPTY between head %" PRIu64 " and tail %" PRIu64, node,

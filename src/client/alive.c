@@ -159,3 +159,19 @@ int alive_is_held(struct alive *a, uint32_t cn)
 	/* Asked in this order, the answer was about our pool if the name still stands for it. */
 	return named == 1 ? held : named == 0 ? FORGE_E_POOL_ABSENT : named;
 }
+
+int alive_hold_all(struct alive *a, uint32_t cn_max)
+{
+	for (uint32_t cn = 0; cn < cn_max; cn++)
+		if (alive_hold(a, cn)) {
+			alive_release_all(a, cn);
+			return FORGE_E_AGAIN;
+		}
+	return 0;
+}
+
+void alive_release_all(struct alive *a, uint32_t cn_max)
+{
+	for (uint32_t cn = 0; cn < cn_max; cn++)
+		alive_release(a, cn);
+}

@@ -49,4 +49,11 @@ int alive_is_forked(const struct alive *);
  */
 int alive_is_held(struct alive *, uint32_t cn);
 
+/*
+ * Take the locks of all ids below cn_max, so that nobody is attached and nobody can come.
+ * 0; FORGE_E_AGAIN, with none taken, when somebody is there.
+ */
+int alive_hold_all(struct alive *, uint32_t cn_max);
+void alive_release_all(struct alive *, uint32_t cn_max);
+
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/alive.h"
+#include "client/host.h"
 #include "client/name.h"
 #include "fabric/delay.h"
 #include "fabric/shm.h"
@@ -122,6 +123,8 @@ static int client_attach(struct client *c, char *error_text, size_t error_bytes)
 	}
 	worker_init(&c->worker, c->fab, clock_monotonic(), c->options.seed);
 	status = pool_open(&c->worker, &c->pool, error_text, error_bytes);
+	if (!status)
+		status = host_check(&c->pool, error_text, error_bytes);
 	if (!status)
 		status = choose_policy(c, &policy, error_text, error_bytes);
 	if (status)

@@ -7,6 +7,7 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
+#include "layout/stats.h"
 #include "base/status.h"
 
 /* What a 34-bit pointer to 16-byte units reaches. */
@@ -29,6 +30,8 @@ uint64_t layout_fingerprint(void)
 	    LAYOUT_CURSORS_BYTES,
 	    LAYOUT_REGISTRY_BYTES,
 	    LAYOUT_STATS_BYTES,
+	    STATS_UNTOLD_MAX,
+	    (uint32_t)sizeof(struct layout_superblock),
 	    LAYOUT_UNIT_BYTES,
 	    LAYOUT_BLOCK_BYTES,
 	    LAYOUT_BUCKET_SLOTS,

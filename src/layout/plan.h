@@ -328,7 +328,8 @@ static inline uint64_t plan_stats_address(const struct plan *p, uint32_t cn)
  *            224  base: pool time in ms less the clock of the node's host
  *            232  a hash of that host's boot id, 0 for none
  *            240  pool time when a node last wrote it down
- *   248         zero
+ *   248    8    starts: of nodes over this memory that were never ready, since one was
+ *   256         zero
  *
  * The time is written before READY, and anew by a node that takes the pool over, before compute
  * nodes attach; the last word of it also while it serves.
@@ -349,8 +350,9 @@ struct layout_superblock {
 	uint64_t plan_checksum;
 	struct plan plan;
 	struct layout_time time;
+	uint64_t starts;
 };
-static_assert(sizeof(struct layout_superblock) == 248, "layout");
+static_assert(sizeof(struct layout_superblock) == 256, "layout");
 static_assert(offsetof(struct layout_superblock, plan) == 48, "layout");
 static_assert(offsetof(struct layout_superblock, time) == 224, "layout");
 

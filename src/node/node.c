@@ -16,6 +16,7 @@
 
 #include "base/hash.h"
 #include "client/alive.h"
+#include "client/host.h"
 #include "fabric/loop.h"
 #include "fabric/shm.h"
 #include "pool/time.h"
@@ -29,6 +30,9 @@ struct node {
 	struct worker worker;
 	struct pool pool;
 	bool is_warm;
+	bool is_ready;
+	uint64_t starts; /* before this one that did not get ready */
+	char story[960];
 	char name[];
 };
 
@@ -121,19 +125,12 @@ static int raise_epoch(struct node *n, struct error_out e)
 static struct pool_host look_at_clocks(const struct node *n)
 {
 	struct timespec wall;
-	char text[64] = "";
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
 
-	if (f) {
-		if (!fgets(text, sizeof(text), f))
-			text[0] = '\0';
-		fclose(f);
-	}
 	clock_gettime(CLOCK_REALTIME, &wall);
 	return (struct pool_host){
 	    .wall_ms = (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000,
 	    .clock_ms = worker_now_us(&n->worker) / 1000,
-	    .boot = text[0] ? hash_key(text, strlen(text)) : 0,
+	    .boot = host_boot(),
 	};
 }
 
@@ -147,10 +144,34 @@ static int go_on_with_time(struct node *n, struct error_out e)
 		      : 0;
 }
 
+/* Whoever ends from here on and before node_ready() without saying so was killed, or crashed. */
+static int count_start(struct node *n, struct error_out e)
+{
+	struct fab_op op = fab_faa(FAB_CONTROL, offsetof(struct layout_superblock, starts), 1);
+	int status = flow_run(&n->worker, &op, 1);
+
+	if (status)
+		return REFUSE(e, status, "%s: counting starts: %s", n->where,
+			      status_sentence(status));
+	n->starts = op.old;
+	return 0;
+}
+
+static int end_of_start(struct node *n)
+{
+	static const uint64_t none;
+	struct fab_op op =
+	    fab_write(FAB_CONTROL, offsetof(struct layout_superblock, starts), &none, 8);
+
+	return flow_run(&n->worker, &op, 1);
+}
+
 static int take_over(struct node *n, struct error_out e)
 {
 	int status = attach(n, e);
 
+	if (!status)
+		status = count_start(n, e);
 	if (!status)
 		status = go_on_with_time(n, e);
 	if (!status)
@@ -213,6 +234,66 @@ static int check_same_plan(const struct node *n, const struct plan *there, const
 		      there->cn_max);
 }
 
+/* The plan in the superblock, if it can be believed, whatever became of the rest. */
+static bool peek_plan(const struct node *n, struct plan *out)
+{
+	struct layout_superblock sb;
+	char reason[128];
+
+	if (shm_hold_peek(n->hold, &sb, sizeof(sb)) != sizeof(sb) || sb.magic != LAYOUT_MAGIC ||
+	    sb.version != LAYOUT_VERSION || sb.fingerprint != layout_fingerprint() ||
+	    sb.plan_checksum != hash_checksum(0, &sb.plan, sizeof(sb.plan)) ||
+	    plan_valid(&sb.plan, reason, sizeof(reason)))
+		return false;
+	*out = sb.plan;
+	return true;
+}
+
+static int replace(struct node *n, const struct plan *plan, struct error_out e)
+{
+	int status = shm_hold_unlink(n->hold, e.text, e.bytes);
+
+	shm_hold_close(n->hold);
+	n->hold = NULL;
+	return status ? status : create(n, plan, e);
+}
+
+/* The same plan, nothing in it; who is attached keeps the old memory. */
+static int start_empty(struct node *n, struct error_out e)
+{
+	struct plan plan = n->pool.plan;
+
+	fab_close(n->fab);
+	alive_close(n->alive);
+	shm_map_close(n->map);
+	n->fab = NULL;
+	n->alive = NULL;
+	n->map = NULL;
+	n->is_warm = false;
+	return replace(n, &plan, e);
+}
+
+/* It cannot be served, for that reason. */
+static int open_damaged(struct node *n, const struct node_wish *wish, const struct plan *plan,
+			int status, const char *reason, struct error_out e)
+{
+	struct plan old;
+
+	if (wish->on_damage == NODE_DAMAGE_REFUSE)
+		return REFUSE(e, status,
+			      "%s; to replace it, add --force, or --on-damage empty for good",
+			      reason);
+	if (!wish->plan_given) {
+		if (!peek_plan(n, &old))
+			return REFUSE(e, status,
+				      "%s; its plan is lost, too: add --size to start empty",
+				      reason);
+		plan = &old;
+	}
+	snprintf(n->story, sizeof(n->story), "%s; started empty", reason);
+	return replace(n, plan, e);
+}
+
 /* There is something of that name, and this node holds it. */
 static int open_existing(struct node *n, const struct node_wish *wish, const struct plan *plan,
 			 struct error_out e)
@@ -227,18 +308,21 @@ static int open_existing(struct node *n, const struct node_wish *wish, const str
 		    "%s is not a FORGE pool, and is not overwritten: choose another name, "
 		    "or remove it yourself if nobody needs it",
 		    n->where);
-	if (wish->force) {
-		status = shm_hold_unlink(n->hold, e.text, e.bytes);
-		shm_hold_close(n->hold);
-		n->hold = NULL;
-		return status ? status : create(n, plan, e);
-	}
+	if (wish->force)
+		return replace(n, plan, e);
 	status = node_inspect(n->where, &there, reason, sizeof(reason));
 	if (status)
-		return REFUSE(e, status, "%s; to replace it, add --force", reason);
+		return open_damaged(n, wish, plan, status, reason, e);
 	if (wish->plan_given)
 		status = check_same_plan(n, &there.plan, plan, e);
-	return status ? status : take_over(n, e);
+	if (!status)
+		status = take_over(n, e);
+	if (status || n->starts < NODE_STARTS_MAX || wish->on_damage == NODE_DAMAGE_REFUSE)
+		return status;
+	snprintf(n->story, sizeof(n->story),
+		 "%s: %" PRIu64 " starts in a row ended before they were ready; started empty",
+		 n->where, n->starts);
+	return start_empty(n, e);
 }
 
 static int open_node(struct node *n, const struct node_wish *wish, struct error_out e)
@@ -296,6 +380,9 @@ int node_close(struct node *n, bool keep, char *error_text, size_t error_bytes)
 
 	if (!n)
 		return 0;
+	/* In good order, if not ready: not one of the starts that were cut off. */
+	if (n->is_warm && !n->is_ready && n->fab)
+		end_of_start(n);
 	fab_close(n->fab);
 	alive_close(n->alive);
 	shm_map_close(n->map);
@@ -367,4 +454,78 @@ uint32_t node_attached_count(struct node *n)
 int node_is_serving(const char *where, char *error_text, size_t error_bytes)
 {
 	return shm_is_held(where, ALIVE_NODE_BYTE, error_text, error_bytes);
+}
+
+const char *node_story(const struct node *n)
+{
+	return n->story;
+}
+
+int node_ready(struct node *n)
+{
+	n->is_ready = true;
+	return end_of_start(n);
+}
+
+static MAY_WAIT int mend(struct node *n, const char *reason, struct error_out e)
+{
+	struct rebuild_report done = {0};
+	struct check_report after;
+	char text[512];
+	int status = mend_pool(&n->worker, &n->pool, &done, &after);
+
+	if (status == FORGE_E_CORRUPT) {
+		snprintf(n->story, sizeof(n->story), "%s; it cannot be repaired; started empty",
+			 reason);
+		return start_empty(n, e);
+	}
+	if (status)
+		return REFUSE(e, status, "%s: repairing: %s", n->where, status_sentence(status));
+	rebuild_report_print(&done, text, sizeof(text));
+	snprintf(n->story, sizeof(n->story), "%s; repaired: %s", reason, text);
+	return 0;
+}
+
+/* Nobody else is there. */
+static MAY_WAIT int settle_alone(struct node *n, const struct node_wish *wish, struct error_out e)
+{
+	struct check_finding first;
+	char reason[320];
+	int status = mend_is_needed(&n->worker, &n->pool, &first);
+
+	if (status == 0)
+		return 0;
+	if (status != FORGE_E_CORRUPT)
+		return REFUSE(e, status, "%s: checking it: %s", n->where, status_sentence(status));
+	snprintf(reason, sizeof(reason), "%s is damaged (%s at %" PRIu64 ": %s)", n->where,
+		 check_rule_name(first.rule), first.address, first.text);
+	switch (wish->on_damage) {
+	case NODE_DAMAGE_REPAIR:
+		return mend(n, reason, e);
+	case NODE_DAMAGE_EMPTY:
+		snprintf(n->story, sizeof(n->story), "%s; started empty", reason);
+		return start_empty(n, e);
+	default:
+		return REFUSE(e, status,
+			      "%s: look at it with 'forge check', mend it with 'forge check "
+			      "--repair' or --on-damage repair, or start with --on-damage empty",
+			      reason);
+	}
+}
+
+int node_settle(struct node *n, const struct node_wish *wish, char *error_text, size_t error_bytes)
+{
+	struct error_out e = {error_text, error_bytes};
+	uint32_t cn_max = n->pool.plan.cn_max;
+
+	if (!n->is_warm)
+		return 0;
+	if (alive_hold_all(n->alive, cn_max))
+		return 0;
+	int status = settle_alone(n, wish, e);
+
+	/* The new pool's locks, if it was replaced, nobody has taken. */
+	if (n->alive)
+		alive_release_all(n->alive, cn_max);
+	return status;
 }

@@ -15,20 +15,36 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "check/mend.h"
 #include "pool/recover.h"
 
 struct node;
+
+/* What to do with a pool that is there but damaged. */
+enum node_on_damage {
+	NODE_DAMAGE_REFUSE, /* say why, and leave it as it is */
+	NODE_DAMAGE_EMPTY,  /* replace it by an empty one of the same plan, or of the wish's */
+	NODE_DAMAGE_REPAIR, /* take out what is damaged; if that cannot be told, as
+			       NODE_DAMAGE_EMPTY */
+};
+
+/* So many starts that did not get ready, and the next one does not try the same again. */
+#define NODE_STARTS_MAX 2u
 
 struct node_wish {
 	const char *where; /* shm:/name, file:/path, /path */
 	struct plan_wish plan;
 	bool plan_given; /* a pool that is there must have exactly this plan */
 	bool force;	 /* replace a pool that is there, whatever it holds */
+	enum node_on_damage on_damage;
 };
 
 /*
  * Take over the pool of that name, with all that is cached in it, or create it.  Copies what it
- * keeps of wish.  A file that never was a pool is not replaced even by force.
+ * keeps of wish.  A file that never was a pool is not replaced, by force or otherwise.
+ *
+ * If NODE_STARTS_MAX nodes in a row ended between here and node_ready(), and not by node_close(),
+ * another try might end like them: unless damage is refused, the pool is replaced by an empty one.
  * Waits.  0; FORGE_E_AGAIN when another node serves it; FORGE_E_POOL_EXISTS when it has another
  * plan; FORGE_E_NOT_A_POOL, _LAYOUT, _CORRUPT, _POOL_TRUNCATED; FORGE_E_INVAL for a plan that
  * cannot be; FORGE_E_POOL_SPACE, _NO_MEMORY, _SYSTEM.
@@ -48,6 +64,21 @@ const struct pool *node_pool(const struct node *);
 
 /* Was the pool there already? */
 bool node_is_warm(const struct node *);
+
+/* Why and how what was there was replaced or mended, as a sentence; empty if it was not. */
+const char *node_story(const struct node *);
+
+/*
+ * Before recovery, and before anybody may attach: look whether the metadata of a warm pool holds
+ * together, and do what wish->on_damage says.  While compute nodes are attached nothing is looked
+ * at, for they are at work.
+ * Waits.  0; FORGE_E_CORRUPT with the reason and the remedy; as node_open().
+ */
+MAY_WAIT int node_settle(struct node *, const struct node_wish *, char *error_text,
+			 size_t error_bytes);
+
+/* The pool is in order and served from now on.  Waits.  0 or FORGE_E_NODE. */
+MAY_WAIT int node_ready(struct node *);
 
 /*
  * Take back what compute nodes left behind that are proven dead; *dead_count of them.  Beside

@@ -173,6 +173,7 @@ int pool_open(struct worker *w, struct pool *out, char *error_text, size_t error
 	    .pool_id = sb.pool_id,
 	    .epoch = sb.epoch,
 	    .time_base_ms = sb.time.base_ms,
+	    .boot = sb.time.boot,
 	};
 	return 0;
 }

@@ -31,6 +31,8 @@
  */
 #define LOOKS_PER_SWEEP 50u
 
+#define DRAIN_MAX_US (UINT64_C(365) * 24 * 3600 * 1000000)
+
 struct config {
 	const char *pool;
 	uint64_t size;
@@ -39,6 +41,8 @@ struct config {
 	uint64_t value_max;
 	double slots_per_object;
 	bool plan, force, keep;
+	unsigned on_damage;
+	uint64_t drain_us;
 };
 
 static const struct opt options[] = {
@@ -72,6 +76,12 @@ static const struct opt options[] = {
     OPT_FLAG(struct config, plan, "plan", 0, "Print the plan of such a pool, and create nothing."),
     OPT_FLAG(struct config, force, "force", 0,
 	     "Replace a pool of that name, with all that is cached in it."),
+    OPT_CHOICE(struct config, on_damage, "on-damage", 0, "refuse", "refuse|empty|repair",
+	       "What to do with a pool that cannot be served as it is: end and say why; start "
+	       "empty; or take out what is damaged, and start empty if that cannot be told."),
+    OPT_DURATION(
+	struct config, drain_us, "drain", 0, "0", "TIME", 0, DRAIN_MAX_US,
+	"How long to wait at the end for compute nodes to leave; a second signal ends at once."),
     OPT_FLAG(struct config, keep, "keep", 0,
 	     "Leave the pool in memory at the end, for the next node to serve warm."),
 };
@@ -205,6 +215,7 @@ static int make_wish(const struct config *config, const struct opts_parsed *pars
 		     .policy = policy->name},
 	    .plan_given = size_given,
 	    .force = config->force,
+	    .on_damage = (enum node_on_damage)config->on_damage,
 	};
 	return 0;
 }
@@ -285,6 +296,26 @@ static void serve(struct node *node, const char *name)
 	}
 }
 
+/*
+ * After the first signal, which has become none: a second one ends the process where it stands, by
+ * on_signal(), since stop_signal stays set.  Until then what the dead held is taken back as before.
+ */
+static void drain(struct node *node, const char *name, uint64_t drain_us)
+{
+	static const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
+	const struct clock *clock = clock_monotonic();
+	uint64_t end_ns = clock_now_ns(clock) + 1000 * drain_us;
+	uint32_t count = node_attached_count(node);
+
+	if (count && drain_us)
+		log_info("%s: waiting for %u compute nodes to leave", name, count);
+	while (count && clock_now_ns(clock) < end_ns) {
+		ppoll(NULL, 0, &look, NULL);
+		recover(node, name, node_recover);
+		count = node_attached_count(node);
+	}
+}
+
 static void warn_attached(struct node *node, const char *name)
 {
 	uint32_t count = node_attached_count(node);
@@ -293,6 +324,24 @@ static void warn_attached(struct node *node, const char *name)
 		log_warn("%s: %u compute nodes are still attached; they keep the memory until "
 			 "they end",
 			 name, count);
+}
+
+/* From what was there to a pool that is in order.  0, or the exit status. */
+static int settle(struct node *node, const struct config *config, const struct node_wish *wish)
+{
+	char text[1024];
+	int status = node_settle(node, wish, text, sizeof(text));
+
+	if (status)
+		return tool_fail(&command_node, "%s", text);
+	if (node_story(node)[0])
+		log_warn("%s", node_story(node));
+	status = node_is_warm(node) ? recover(node, config->pool, node_repair) : 0;
+	if (status)
+		fail_recovery(config->pool, status);
+	status = node_ready(node);
+	return status ? tool_fail(&command_node, "%s: %s", config->pool, status_sentence(status))
+		      : TOOL_OK;
 }
 
 static int run(int argc, char **argv)
@@ -314,12 +363,15 @@ static int run(int argc, char **argv)
 	catch_signals();
 	if (node_open(&wish, &node, text, sizeof(text)))
 		return tool_fail(&command_node, "%s", text);
-	status = node_is_warm(node) ? recover(node, config.pool, node_repair) : 0;
-	if (status)
-		fail_recovery(config.pool, status);
+	status = settle(node, &config, &wish);
+	if (status) {
+		node_close(node, true, text, sizeof(text));
+		return status;
+	}
 	if (!stop_signal)
 		print_ready(node, config.pool);
 	serve(node, config.pool);
+	drain(node, config.pool, config.drain_us);
 	if (!config.keep)
 		warn_attached(node, config.pool);
 	if (node_close(node, config.keep, text, sizeof(text)))

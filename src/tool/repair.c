@@ -24,6 +24,36 @@ static int check_provable(const struct command *c, const char *pool_name, struct
 	return 0;
 }
 
+/*
+ * Damage to the metadata first, which recovery has to believe; then what the dead left; then all
+ * that a check at rest finds.  Damage is mended only while nobody is attached.
+ */
+static MAY_WAIT int repair_all(struct pool *pool, struct worker *w, struct alive *alive,
+			       struct repair *out)
+{
+	uint32_t cn_max = pool->plan.cn_max;
+	struct check_finding first;
+	struct check_report after;
+	int status = 0;
+
+	if (alive_hold_all(alive, cn_max) == 0) {
+		status = mend_is_needed(w, pool, &first);
+		if (status == FORGE_E_CORRUPT)
+			status = mend_pool(w, pool, &out->mended, &after);
+		alive_release_all(alive, cn_max);
+	}
+	if (status && status != FORGE_E_CORRUPT)
+		return status;
+	status = recover_repair(pool, w, alive_liveness(alive), &out->report, &out->dead_count);
+	out->attached = alive_hold_all(alive, cn_max) != 0;
+	if (status || out->attached)
+		return status;
+	status = mend_pool(w, pool, &out->mended, &after);
+	alive_release_all(alive, cn_max);
+	/* The check that follows says what is left. */
+	return status == FORGE_E_CORRUPT ? 0 : status;
+}
+
 static int repair_mapped(const struct command *c, const char *pool_name, struct shm_map *map,
 			 struct fab *fab, struct repair *out)
 {
@@ -42,8 +72,7 @@ static int repair_mapped(const struct command *c, const char *pool_name, struct 
 	if (!status) {
 		uint64_t start_ns = clock_now_ns(w.clock);
 
-		status = recover_repair(&pool, &w, alive_liveness(alive), &out->report,
-					&out->dead_count);
+		status = repair_all(&pool, &w, alive, out);
 		out->took_ns = clock_now_ns(w.clock) - start_ns;
 		if (status)
 			status = tool_fail(c, "%s: repairing: %s (%s): run it again", pool_name,
@@ -84,11 +113,14 @@ void repair_print(const struct repair *r)
 	recover_report_print(&r->report, done, sizeof(done));
 	printf("repair    dead compute nodes: %u; %s; in %s\n", r->dead_count, done,
 	       text_duration(&took, r->took_ns));
+	rebuild_report_print(&r->mended, done, sizeof(done));
+	printf("mended    %s\n",
+	       r->attached ? "nothing: damage is mended only while nobody is attached" : done);
 }
 
 json_t *repair_json(const struct repair *r)
 {
-	json_t *o = json_object();
+	json_t *o = json_object(), *mended = json_object();
 
 	json_object_set_new(o, "dead_compute_nodes", json_integer((json_int_t)r->dead_count));
 	json_object_set_new(o, "took_us", json_integer((json_int_t)(r->took_ns / 1000)));
@@ -96,5 +128,10 @@ json_t *repair_json(const struct repair *r)
 	json_object_set_new(o, #name, json_integer((json_int_t)r->report.name));
 	RECOVER_FIELDS(FIELD)
 #undef FIELD
+#define FIELD(name, sentence) \
+	json_object_set_new(mended, #name, json_integer((json_int_t)r->mended.name));
+	REBUILD_FIELDS(FIELD)
+#undef FIELD
+	json_object_set_new(o, "mended", mended);
 	return o;
 }

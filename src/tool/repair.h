@@ -3,12 +3,14 @@
  *
  * For subcommands, on the main thread.  It writes to the pool, but joins nothing, and is safe
  * beside compute nodes and a memory node at work, which run the same recovery (pool/recover.h).
+ * Damage is mended (check/mend.h) only while no compute node is attached, and none can meanwhile.
  */
 #ifndef FORGE_TOOL_REPAIR_H
 #define FORGE_TOOL_REPAIR_H
 
 #include <jansson.h>
 
+#include "check/mend.h"
 #include "pool/recover.h"
 #include "tool/command.h"
 
@@ -16,6 +18,8 @@ struct repair {
 	struct recover_report report;
 	uint32_t dead_count; /* compute nodes that were recovered */
 	uint64_t took_ns;
+	struct rebuild_report mended;
+	int attached; /* somebody was: damage was left alone */
 };
 
 /*

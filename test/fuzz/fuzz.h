@@ -10,11 +10,23 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* libFuzzer's entry point: try one input; abort() when something is wrong.  Gives 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 /* Write seed number i to buf; gives its length, or 0 when there are no more. */
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t room);
+
+/* Bytes from hexadecimal, as the driver prints inputs; how many. */
+static inline size_t fuzz_from_hex(const char *hex, uint8_t *buf, size_t room)
+{
+	size_t n = 0;
+	unsigned byte;
+
+	for (; n < room && hex[0] && hex[1] && sscanf(hex, "%2x", &byte) == 1; hex += 2)
+		buf[n++] = (uint8_t)byte;
+	return n;
+}
 
 #endif

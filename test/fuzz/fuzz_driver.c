@@ -1,16 +1,18 @@
 /*
  * fuzz_driver.c: runs a fuzz target on mutations of its seeds, the same ones every time.
  *
- * usage: TARGET [rounds [seed]].  It prints the seed first.  A round picks one of the target's
- * seeds and applies one to eight mutations: flip a bit, set a byte, cut, insert, delete or repeat
- * a piece, or splice in a piece of another seed.  What is found is in the sanitizer's report or the
- * target's abort(); the round's number is in the last line written then, so that
- * "TARGET rounds seed" repeats it.
+ * usage: TARGET [rounds [seed]], or TARGET SECONDSs [seed], or TARGET --input HEX.  It prints the
+ * seed first.  A round picks one of the target's seeds and applies one to eight mutations: flip a
+ * bit, set a byte, cut, insert, delete or repeat a piece, or splice in a piece of another seed.
+ * What is found is in the sanitizer's report or the target's abort(); the round's number is in the
+ * last line written then, so that "TARGET rounds seed" repeats it, and its input, so that
+ * "TARGET --input HEX" does at once.
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -24,6 +26,8 @@ static uint8_t seeds[SEEDS_MAX][INPUT_MAX];
 static size_t seed_bytes[SEEDS_MAX];
 static unsigned seed_count;
 static unsigned long round_now;
+static const uint8_t *input; /* of the run that is on */
+static size_t input_bytes;
 
 static void on_abort(int number)
 {
@@ -33,7 +37,23 @@ static void on_abort(int number)
 	(void)number;
 	if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
 		_exit(2);
+	for (size_t i = 0; i < input_bytes; i++) {
+		static const char digits[] = "0123456789abcdef";
+		const char hex[2] = {digits[input[i] >> 4], digits[input[i] & 15]};
+
+		if (write(STDERR_FILENO, hex, 2) < 0)
+			_exit(2);
+	}
+	if (write(STDERR_FILENO, "\n", 1) < 0)
+		_exit(2);
 	signal(SIGABRT, SIG_DFL);
+}
+
+static void run_input(const uint8_t *data, size_t bytes)
+{
+	input = data;
+	input_bytes = bytes;
+	LLVMFuzzerTestOneInput(data, bytes);
 }
 
 /* Make room for or close a gap of n bytes at `at`; gives the new length. */
@@ -86,14 +106,21 @@ static size_t mutate(struct prng *p, uint8_t *buf, size_t bytes)
 
 int main(int argc, char **argv)
 {
-	unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 20000;
+	char *unit = "";
+	unsigned long rounds = argc > 1 ? strtoul(argv[1], &unit, 10) : 20000;
+	/* So many seconds, however many rounds that are. */
+	time_t end = *unit == 's' ? time(NULL) + (time_t)rounds : 0;
 	unsigned long seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
 	static uint8_t buf[INPUT_MAX];
 	struct prng p;
 
-	printf("seed %lu, %lu rounds\n", seed, rounds);
-	fflush(stdout);
 	signal(SIGABRT, on_abort);
+	if (argc == 3 && strcmp(argv[1], "--input") == 0) {
+		run_input(buf, fuzz_from_hex(argv[2], buf, INPUT_MAX));
+		return 0;
+	}
+	printf("seed %lu, %lu %s\n", seed, rounds, end ? "seconds" : "rounds");
+	fflush(stdout);
 	while (seed_count < SEEDS_MAX) {
 		size_t n = fuzz_seed(seed_count, seeds[seed_count], INPUT_MAX);
 
@@ -106,17 +133,17 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	for (unsigned i = 0; i < seed_count; i++)
-		LLVMFuzzerTestOneInput(seeds[i], seed_bytes[i]);
+		run_input(seeds[i], seed_bytes[i]);
 	prng_seed(&p, seed);
-	for (round_now = 1; round_now <= rounds; round_now++) {
+	for (round_now = 1; end ? time(NULL) < end : round_now <= rounds; round_now++) {
 		unsigned i = (unsigned)prng_below(&p, seed_count);
 		size_t bytes = seed_bytes[i];
 
 		memcpy(buf, seeds[i], bytes);
 		for (uint64_t k = 1 + prng_below(&p, 8); k > 0; k--)
 			bytes = mutate(&p, buf, bytes);
-		LLVMFuzzerTestOneInput(buf, bytes);
+		run_input(buf, bytes);
 	}
-	printf("%u seeds and %lu mutations read\n", seed_count, rounds);
+	printf("%u seeds and %lu mutations read\n", seed_count, round_now - 1);
 	return 0;
 }

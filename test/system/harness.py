@@ -38,8 +38,8 @@ def case(function):
 class Result:
     """What a run of the program left."""
 
-    def __init__(self, argv, code, out, err):
-        self.argv, self.code, self.out, self.err = argv, code, out, err
+    def __init__(self, argv, code, out, err, pid=None):
+        self.argv, self.code, self.out, self.err, self.pid = argv, code, out, err, pid
 
     def __str__(self):
         return f"{' '.join(self.argv)}: status {self.code}\n  out: {self.out!r}\n  err: {self.err!r}"
@@ -99,9 +99,11 @@ class Box:
     def forge(self, *arguments, stdin=b"", env=None):
         """Run to the end; every argument as it is."""
         argv = [FORGE, *arguments]
-        done = subprocess.run(argv, input=stdin, capture_output=True, timeout=PATIENCE_S,
-                              env={**self.env, **(env or {})}, check=False)
-        return Result(argv, done.returncode, done.stdout, done.stderr)
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env={**self.env, **(env or {})})
+        self.processes.append(process)
+        out, err = process.communicate(stdin, timeout=PATIENCE_S)
+        return Result(argv, process.returncode, out, err, process.pid)
 
     def on_pool(self, command, *arguments, **more):
         return self.forge(command, "--pool", self.pool, *arguments, **more)

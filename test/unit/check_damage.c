@@ -195,6 +195,14 @@ static void damage_leftover_full(struct rig *r)
 	*node = node_pack_full(cycle - 1, 0, 0, 1, 0);
 }
 
+static void damage_node_newer(struct rig *r)
+{
+	uint64_t cycle, *node = node_outside(r, RING_SMALL, &cycle);
+	uint32_t generation = chunk_generation(*chunk_word_of(r, 0));
+
+	*node = node_pack_full(cycle - 1, 0, generation_next(generation), 1, 0);
+}
+
 static void damage_slot_word(struct rig *r)
 {
 	*slot_word(r, idle_slot(r, 0, 64, UINT64_MAX)) = 5;
@@ -355,6 +363,23 @@ static void damage_dead_object(struct rig *r)
 	flip(word_at(r, dead_member(r, &entry)), LAYOUT_OBJECT_HEADER_BYTES);
 }
 
+/* A slot and an object of the next life of a chunk that holds nothing. */
+static void damage_slot_newer(struct rig *r)
+{
+	const struct plan *p = &r->pool.plan;
+	uint32_t chunk = reserve_chunk(r);
+	struct object_spec spec = {.key = "k", .key_bytes = 1};
+	struct index_target target = {
+	    .units = layout_object_units(1, 0),
+	    .generation = generation_next(chunk_generation(*chunk_word_of(r, chunk))),
+	    .address = plan_chunk_address(p, chunk),
+	};
+
+	object_build(word_at(r, target.address), &spec,
+		     (struct object_place){target.generation, 0});
+	*slot_word(r, idle_slot(r, 0, 64, UINT64_MAX)) = index_word(p, &target);
+}
+
 static struct layout_stats *stats_of(struct rig *r)
 {
 	return (void *)word_at(r, plan_stats_address(&r->pool.plan, 0));
@@ -498,10 +523,12 @@ static const struct damage {
     {"ticket without node", damage_unfilled, CHECK_NODE_UNFILLED, NULL, &options_live},
     {"EMPTY node behind", damage_leftover, CHECK_NODE_LEFTOVER, NULL, &options_live},
     {"FULL node behind", damage_leftover_full, CHECK_NODE_LEFTOVER, NULL, &options_crashed},
+    {"node newer than its chunk", damage_node_newer, CHECK_NODE_NEWER, NULL, NULL},
     {"bits in an empty slot", damage_slot_word, CHECK_SLOT_WORD, NULL, NULL},
     {"tentative", damage_slot_tentative, CHECK_SLOT_TENTATIVE, NULL, &options_live},
     {"pointer to metadata", damage_slot_pointer, CHECK_SLOT_POINTER, NULL, NULL},
     {"length beyond the chunk", damage_slot_length, CHECK_SLOT_POINTER, NULL, NULL},
+    {"slot newer than its chunk", damage_slot_newer, CHECK_SLOT_NEWER, NULL, NULL},
     {"slot into a reserved chunk", damage_slot_chunk, CHECK_SLOT_CHUNK, NULL, NULL},
     {"value of a sealed object", damage_queued_value, CHECK_SLOT_OBJECT, NULL, NULL},
     {"value of an object in an open group", damage_open_value, CHECK_SLOT_OBJECT, NULL, NULL},
@@ -526,9 +553,10 @@ static const struct damage {
     {"counted too little", damage_stats_left, CHECK_STATS_SUM, NULL, &options_uncounted},
 };
 
-/* Those four need a pool of their own making. */
+/* Those five need a pool of their own making. */
 static const enum check_rule elsewhere[] = {CHECK_CURSORS_ORDER, CHECK_CURSORS_SPAN,
-					    CHECK_CHUNK_RESIDENTS, CHECK_SLOT_ALIASES};
+					    CHECK_CHUNK_RESIDENTS, CHECK_SLOT_ALIASES,
+					    CHECK_CHUNK_GENERATION};
 
 /* Traffic that mends the pool whenever the checker lets others run. */
 struct mended {
@@ -624,6 +652,22 @@ static void test_cursors(void **state)
 	rig_kill(&r);
 }
 
+/* In a pool nobody used a chunk cannot be in its second life, let alone in one before the first. */
+static void test_generation(void **state)
+{
+	static const uint32_t generations[] = {0, LAYOUT_GENERATION_COUNT - 1, CHUNKS + 2};
+
+	for (unsigned i = 0; i < ARRAY_COUNT(generations); i++) {
+		struct rig r;
+
+		rig_open(&r, "forge", CHUNKS, OBJECTS);
+		assert_clean(&r, &check_at_rest);
+		*chunk_word_of(&r, 3) = chunk_pack_free(generations[i], 3);
+		assert_found(&r, &check_at_rest, CHECK_CHUNK_GENERATION);
+		rig_kill(&r);
+	}
+}
+
 /* One live object more than a group may have, each of them flawless. */
 static void test_residents(void **state)
 {
@@ -689,9 +733,8 @@ static void test_aliases(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_damages),
-	    cmocka_unit_test(test_cursors),
-	    cmocka_unit_test(test_residents),
+	    cmocka_unit_test(test_damages),    cmocka_unit_test(test_cursors),
+	    cmocka_unit_test(test_generation), cmocka_unit_test(test_residents),
 	    cmocka_unit_test(test_aliases),
 	};
 

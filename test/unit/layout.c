@@ -162,7 +162,7 @@ static void test_structs(void **state)
 	OFFSET(layout_stats, count[STATS_groups_lost], 96);
 	OFFSET(layout_stats, zero, 104);
 
-	assert_int_equal(sizeof(struct layout_superblock), 248);
+	assert_int_equal(sizeof(struct layout_superblock), 256);
 	OFFSET(layout_superblock, magic, 0);
 	OFFSET(layout_superblock, version, 8);
 	OFFSET(layout_superblock, state, 12);
@@ -172,6 +172,7 @@ static void test_structs(void **state)
 	OFFSET(layout_superblock, plan_checksum, 40);
 	OFFSET(layout_superblock, plan, 48);
 	OFFSET(layout_superblock, time, 224);
+	OFFSET(layout_superblock, starts, 248);
 }
 
 static void test_plan_offsets(void **state)
