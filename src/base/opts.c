@@ -1,4 +1,7 @@
-/* opts.c: defaults, environment and argv into a configuration, with errors that say what to do. */
+/*
+ * opts.c: defaults, a file, the environment and argv into a configuration, with errors that say
+ * what to do.
+ */
 #include "base/opts.h"
 
 #include <assert.h>
@@ -8,6 +11,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/opts_file.h"
 #include "base/parse.h"
 #include "base/status.h"
 
@@ -18,7 +22,7 @@
 struct source {
 	const struct opts_table *table;
 	struct opts_parsed *parsed;
-	const char *label; /* "--threads" or "FORGE_THREADS" */
+	const char *label; /* "--threads", "FORGE_THREADS" or "FILE:7: threads" */
 };
 
 static int PRINTF_LIKE(3, 4)
@@ -206,10 +210,13 @@ static int store_double(const struct source *s, const struct opt *o, const char 
 	return 0;
 }
 
-static int store(const struct source *s, const struct opt *o, const char *value, void *config)
+static void *field_of(const struct opt *o, void *config)
 {
-	void *field = (char *)config + o->offset;
+	return (char *)config + o->offset;
+}
 
+static int store(const struct source *s, const struct opt *o, const char *value, void *field)
+{
 	switch (o->type) {
 	case OPT_TYPE_FLAG:
 		return store_flag(s, value, field);
@@ -231,7 +238,7 @@ static int store(const struct source *s, const struct opt *o, const char *value,
 /* Zero for a row without a default. */
 static void store_nothing(const struct opt *o, void *config)
 {
-	void *field = (char *)config + o->offset;
+	void *field = field_of(o, config);
 
 	switch (o->type) {
 	case OPT_TYPE_FLAG:
@@ -264,16 +271,77 @@ static int load_defaults(const struct opts_table *t, void *config, struct opts_p
 
 		p->origin[i] = OPTS_DEFAULT;
 		store_nothing(o, config);
-		if (o->preset && store(&s, o, o->preset, config))
+		if (o->preset && store(&s, o, o->preset, field_of(o, config)))
 			return FORGE_E_INVAL;
 		value = getenv(opts_env_name(o, name, sizeof(name)));
 		if (!value)
 			continue;
 		s.label = name;
-		if (store(&s, o, value, config))
+		if (store(&s, o, value, field_of(o, config)))
 			return FORGE_E_INVAL;
 		p->origin[i] = OPTS_ENVIRONMENT;
 	}
+	return 0;
+}
+
+static const char *nearest_option(const struct opts_table *t, const char *typed)
+{
+	return t->option_count ? opts_nearest(typed, &t->options[0].name, t->option_count,
+					      sizeof(t->options[0]))
+			       : NULL;
+}
+
+static int store_line(const struct opts_table *t, const struct opts_line *line, void *config,
+		      struct opts_parsed *p)
+{
+	union {
+		bool flag;
+		uint64_t integer;
+		double real;
+		const char *string;
+		unsigned choice;
+	} unused; /* the value, if the environment or argv has set the option */
+	char label[256];
+	const struct source s = {t, p, label};
+	const char *nearest;
+	unsigned i = 0;
+
+	snprintf(label, sizeof(label), "%s:%u: %.*s", p->file, line->number, WORD_CHARS_MAX,
+		 line->name);
+	if (!line->value)
+		return fail(t, p, "%s: not a line 'name = value'", label);
+	while (i < t->option_count && strcmp(t->options[i].name, line->name) != 0)
+		i++;
+	if (i == t->option_count) {
+		nearest = nearest_option(t, line->name);
+		return fail(t, p, "%s: unknown option%s%s%s", label,
+			    nearest ? ", did you mean " : "", nearest ? nearest : "",
+			    nearest ? "?" : "");
+	}
+	if (!*line->value)
+		return fail(t, p, "%s needs a value; leave the line out for the default", label);
+	if (p->line[i])
+		return fail(t, p, "%s: set before, in line %u; remove one of them", label,
+			    p->line[i]);
+	p->line[i] = line->number;
+	if (p->origin[i] != OPTS_DEFAULT)
+		return store(&s, &t->options[i], line->value, &unused);
+	p->origin[i] = OPTS_FILE;
+	return store(&s, &t->options[i], line->value, field_of(&t->options[i], config));
+}
+
+/* The file --config into what the environment and argv have left at its default. */
+static int load_file(const struct opts_table *t, void *config, struct opts_parsed *p)
+{
+	struct opts_line line = {0};
+	char *rest = p->file_text;
+	const char *problem;
+
+	if (opts_file_read(p->file, p->file_text, sizeof(p->file_text), &problem))
+		return fail(t, p, "--config=%s: %s", p->file, problem);
+	while (opts_file_next(&rest, &line))
+		if (store_line(t, &line, config, p))
+			return FORGE_E_INVAL;
 	return 0;
 }
 
@@ -290,28 +358,23 @@ static int unknown_option(struct cursor *c, const char *word, size_t len)
 {
 	const struct opts_table *t = c->table;
 	char name[WORD_CHARS_MAX + 1];
-	const char *nearest = NULL;
+	const char *nearest;
 
 	snprintf(name, sizeof(name), "%.*s", (int)min_u64(len, WORD_CHARS_MAX), word + 2);
-	if (t->option_count)
-		nearest =
-		    opts_nearest(name, &t->options[0].name, t->option_count, sizeof(t->options[0]));
+	nearest = nearest_option(t, name);
 	if (nearest)
 		return fail(t, c->parsed, "unknown option --%s, did you mean --%s?", name, nearest);
 	return fail(t, c->parsed, "unknown option --%s", name);
 }
 
-/* The value of an option that was not attached to it: the next word. */
-static int take_value(struct cursor *c, const struct opt *o, const char *label, const char **value)
+/* The value of an option that was not attached to it: the next word.  form is what it must be. */
+static int take_value(struct cursor *c, const char *form, const char *label, const char **value)
 {
 	const char *next = c->next < c->argc ? c->argv[c->next] : NULL;
 
 	/* "--trace --threads 3" is a forgotten value, not a file called --threads. */
 	if (!next || (strncmp(next, "--", 2) == 0 && next[2]))
-		return fail(c->table, c->parsed, "%s needs a value (%s)", label,
-			    o->choices ? o->choices
-			    : o->unit  ? o->unit
-				       : expected_form(o->type));
+		return fail(c->table, c->parsed, "%s needs a value (%s)", label, form);
 	c->next++;
 	*value = next;
 	return 0;
@@ -324,9 +387,13 @@ static int store_given(struct cursor *c, unsigned index, const char *label, cons
 
 	if (!value && o->type == OPT_TYPE_FLAG)
 		value = "yes";
-	if (!value && take_value(c, o, label, &value))
+	if (!value && take_value(c,
+				 o->choices ? o->choices
+				 : o->unit  ? o->unit
+					    : expected_form(o->type),
+				 label, &value))
 		return FORGE_E_INVAL;
-	if (store(&s, o, value, c->config))
+	if (store(&s, o, value, field_of(o, c->config)))
 		return FORGE_E_INVAL;
 	c->parsed->origin[index] = OPTS_COMMAND_LINE;
 	return 0;
@@ -346,6 +413,10 @@ static int parse_long(struct cursor *c, const char *word)
 	if (strcmp(name, "print-config") == 0) {
 		c->parsed->action = OPTS_PRINT_CONFIG;
 		return 0;
+	}
+	if (len == strlen("config") && memcmp(name, "config", len) == 0) {
+		c->parsed->file = equals ? equals + 1 : NULL;
+		return equals ? 0 : take_value(c, "FILE", "--config", &c->parsed->file);
 	}
 	for (unsigned i = 0; i < c->table->option_count; i++) {
 		const struct opt *o = &c->table->options[i];
@@ -427,6 +498,8 @@ int opts_parse(const struct opts_table *t, int argc, char **argv, void *config,
 		return parsed->action == OPTS_HELP ? 0 : bad_default;
 	}
 	if (parse_words(&c))
+		return FORGE_E_INVAL;
+	if (parsed->action != OPTS_HELP && parsed->file && load_file(t, config, parsed))
 		return FORGE_E_INVAL;
 	if (parsed->action != OPTS_RUN)
 		return 0;

@@ -4,12 +4,13 @@
  *
  * A program describes its options once, as an array of struct opt built with the macros below,
  * which tie each row to a field of a configuration struct and check the field's type.  A value
- * comes from, in rising order of precedence, the row's default, the environment variable
- * FORGE_<NAME> (upper case, '_' for '-'), and the command line.  --help and --print-config are
- * understood for every table and not listed in it.
+ * comes from, in rising order of precedence, the row's default, a line "name = value" of the file
+ * that --config names (opts_file.h), the environment variable FORGE_<NAME> (upper case, '_' for
+ * '-'), and the command line.  --help, --print-config and --config are understood for every table
+ * and not listed in it.
  *
- * Tables and their strings are static.  Strings in the configuration point into the table, the
- * environment or argv and live as long as those.  For set-up code, on one thread.
+ * Tables and their strings are static.  Strings in the configuration point into the table, struct
+ * opts_parsed, the environment or argv and live as long as those.  For set-up code, on one thread.
  */
 #ifndef FORGE_BASE_OPTS_H
 #define FORGE_BASE_OPTS_H
@@ -83,6 +84,9 @@ struct opt {
 
 #define OPTS_MAX 64
 
+/* Of a file of options, with the NUL at its end. */
+#define OPTS_FILE_BYTES (16 << 10)
+
 struct opts_table {
 	const char *command;  /* as typed: "forge bench" */
 	const char *operands; /* for the usage line: "KEY [VALUE]"; NULL: none are taken */
@@ -92,7 +96,7 @@ struct opts_table {
 	unsigned operands_min, operands_max;
 };
 
-enum opts_origin { OPTS_DEFAULT, OPTS_ENVIRONMENT, OPTS_COMMAND_LINE };
+enum opts_origin { OPTS_DEFAULT, OPTS_FILE, OPTS_ENVIRONMENT, OPTS_COMMAND_LINE };
 
 enum opts_action { OPTS_RUN, OPTS_HELP, OPTS_PRINT_CONFIG };
 
@@ -101,11 +105,15 @@ struct opts_parsed {
 	char **operands; /* argv, reordered: the words that are no options */
 	unsigned operand_count;
 	enum opts_origin origin[OPTS_MAX];
+	const char *file;		 /* --config, or NULL */
+	unsigned line[OPTS_MAX];	 /* of the file, that names the option; or 0 */
+	char file_text[OPTS_FILE_BYTES]; /* strings of the file are in here */
 	char error[512]; /* a whole sentence with the remedy, if opts_parse failed */
 };
 
 /*
- * Read the environment and argv[1..argc) into config, which is the struct the table's rows name.
+ * Read the environment, argv[1..argc) and the file --config into config, which is the struct the
+ * table's rows name.  A line of the file that loses to the environment or argv is checked as well.
  * "--" ends the options.  Reorders argv.  Fills every field the table names, or fails.
  * 0, or FORGE_E_INVAL with parsed->error written.
  */
@@ -119,7 +127,8 @@ int opts_parse(const struct opts_table *t, int argc, char **argv, void *config,
 int opts_parse_main(const struct opts_table *t, int argc, char **argv, void *config,
 		    struct opts_parsed *parsed);
 
-/* Was the option named by the environment or the command line?  name must be in the table. */
+/* Was the option named by the file, the environment or the command line?  name must be in the
+ * table. */
 bool opts_given(const struct opts_table *t, const struct opts_parsed *parsed, const char *name);
 
 /* The word of a choice, into buf. */

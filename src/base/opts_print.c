@@ -117,10 +117,13 @@ void opts_print_help(const struct opts_table *t, FILE *out)
 			 value ? value : "");
 		print_option(head, whole_sentence(o, sentence, sizeof(sentence)), out);
 	}
+	print_option("      --config FILE",
+		     "Read options from FILE: lines 'name = value', comments begin with #.", out);
 	print_option("      --print-config", "Print every option with its value and origin.", out);
 	print_option("  -h, --help", "Print this text.", out);
 	fprintf(out, "\nAn option --some-name may also be set in the environment, as "
-		     "FORGE_SOME_NAME.\n");
+		     "FORGE_SOME_NAME.\nThe command line goes before the environment, and that "
+		     "before FILE.\n");
 }
 
 static void print_value(const struct opt *o, const void *config, FILE *out)
@@ -165,6 +168,9 @@ void opts_print_config(const struct opts_table *t, const void *config,
 		switch (parsed->origin[i]) {
 		case OPTS_DEFAULT:
 			fprintf(out, "  (default)\n");
+			break;
+		case OPTS_FILE:
+			fprintf(out, "  (%s:%u)\n", parsed->file, parsed->line[i]);
 			break;
 		case OPTS_ENVIRONMENT:
 			fprintf(out, "  (environment, %s)\n", opts_env_name(o, env, sizeof(env)));

@@ -30,7 +30,7 @@ def subcommands(t):
         text = t.forge(name, "--help").expect(0).out.decode()
         rows = re.findall(r"^  (?:-(\w), |    )--([a-z0-9-]+)", text, re.M)
         found[name] = {long: short or None for short, long in rows
-                       if long not in ("help", "print-config")}
+                       if long not in ("help", "print-config", "config")}
     return found
 
 

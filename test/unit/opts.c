@@ -250,6 +250,94 @@ static void help_names_every_option(void **state)
 	free(help);
 }
 
+/* The file is called FILE, in the working directory. */
+static void write_file(const char *text)
+{
+	FILE *f = fopen("FILE", "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static int remove_file(void **state)
+{
+	remove("FILE");
+	return 0;
+}
+
+static void a_file_comes_before_the_default_only(void **state)
+{
+	char *text;
+
+	setenv("FORGE_THREADS", "8", 1);
+	write_file("# a comment\n\n\tthreads = 4\r\npolicy=lru # not forge\n"
+		   "trace = a = b#c\nverify = yes\nlru = no\npoll-interval = 3ms");
+	assert_int_equal(parse("--poll-interval 5ms --config FILE --print-config key"), 0);
+	assert_int_equal(config.threads, 8);
+	assert_int_equal(config.policy, 2);
+	assert_string_equal(config.trace, "a = b#c");
+	assert_true(config.verify);
+	assert_false(config.lru);
+	assert_int_equal(config.poll_us, 5000);
+	assert_int_equal(parsed.operand_count, 1);
+	assert_true(opts_given(&table, &parsed, "policy"));
+	assert_false(opts_given(&table, &parsed, "seed"));
+	text = printed(print_config);
+	assert_non_null(strstr(text, "threads = 8  (environment, FORGE_THREADS)\n"));
+	assert_non_null(strstr(text, "poll-interval = 5000us  (command line)\n"));
+	assert_non_null(strstr(text, "policy = lru  (FILE:4)\n"));
+	assert_non_null(strstr(text, "trace = a = b#c  (FILE:5)\n"));
+	assert_non_null(strstr(text, "seed = 0  (default)\n"));
+	free(text);
+	write_file("");
+	assert_int_equal(parse("--config=FILE"), 0);
+	assert_int_equal(config.policy, 0);
+}
+
+static void assert_file_refused(const char *text, const char *what)
+{
+	char message[512];
+
+	snprintf(message, sizeof(message), "forge bench: %s; see 'forge bench --help'", what);
+	write_file(text);
+	assert_refused("--config FILE --threads 2", message);
+}
+
+static void mistakes_in_a_file_name_the_line(void **state)
+{
+	char *text;
+
+	assert_file_refused("\nthread = 3",
+			    "FILE:2: thread: unknown option, did you mean threads?");
+	assert_file_refused("frobnicate = 3", "FILE:1: frobnicate: unknown option");
+	/* also where the command line has another value */
+	assert_file_refused("threads = x", "FILE:1: threads=x: not a whole number");
+	assert_file_refused("theta = 3", "FILE:1: theta=3: must be between 0 and 2");
+	assert_file_refused("policy", "FILE:1: policy: not a line 'name = value'");
+	assert_file_refused("= 3", "FILE:1: : unknown option");
+	assert_file_refused("trace = # none", "FILE:1: trace needs a value; leave the line out for "
+					      "the default");
+	assert_file_refused("seed = 1\nlru = no\nseed = 1\n",
+			    "FILE:3: seed: set before, in line 1; remove one of them");
+	text = malloc(OPTS_FILE_BYTES + 1);
+	assert_non_null(text);
+	memset(text, '#', OPTS_FILE_BYTES);
+	text[OPTS_FILE_BYTES] = '\0';
+	assert_file_refused(text, "--config=FILE: too long for a file of options");
+	text[OPTS_FILE_BYTES - 1] = '\0';
+	write_file(text);
+	assert_int_equal(parse("--config FILE"), 0);
+	free(text);
+	remove("FILE");
+	assert_refused("--config FILE", "forge bench: --config=FILE: No such file or directory; "
+					"see 'forge bench --help'");
+	assert_refused("--config --lru", "forge bench: --config needs a value (FILE); "
+					 "see 'forge bench --help'");
+	/* The help is shown all the same. */
+	assert_int_equal(parse("--config FILE --help"), 0);
+}
+
 static void the_configuration_shows_value_and_origin(void **state)
 {
 	char *text;
@@ -281,6 +369,10 @@ int main(void)
 	    TEST(missing_values_and_surplus_words),
 	    TEST(help_names_every_option),
 	    TEST(the_configuration_shows_value_and_origin),
+	    cmocka_unit_test_setup_teardown(a_file_comes_before_the_default_only, clean_environment,
+					    remove_file),
+	    cmocka_unit_test_setup_teardown(mistakes_in_a_file_name_the_line, clean_environment,
+					    remove_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
