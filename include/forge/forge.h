@@ -323,9 +323,9 @@ int forge_run(struct forge_session *, struct forge_op *ops, size_t n);
 
 /*
  * Hand over n operations, which go on whenever the session is in a call.  ops, keys and values
- * stay borrowed until forge_poll() gives the op back.  Does not wait, and never for lack of room:
- * beyond in_flight_max they queue up.  Two operations on one key that are both out may take
- * effect in any order.
+ * stay borrowed until forge_poll() gives the op back; until then it cannot be handed over again.
+ * Does not wait, and never for lack of room: beyond in_flight_max they queue up.  Two operations on
+ * one key that are both out may take effect in any order.
  * 0, FORGE_E_INVAL, FORGE_E_FORKED: then none is taken.
  */
 int forge_submit(struct forge_session *, struct forge_op *ops, size_t n);

@@ -31,12 +31,37 @@ int lib_fail(int status, const char *format, ...)
 	return status;
 }
 
+/* What the library refused to hand on; the cache itself has no other reason for FORGE_E_INVAL. */
+static const char *invalid_argument(const struct forge_op *op)
+{
+	if (!op->key.data && op->key.bytes)
+		return "the key has a length, but its data is NULL";
+	if (!op->item.value.data && op->item.value.bytes)
+		return "the value has a length, but its data is NULL";
+	if (!op->buffer && op->buffer_bytes)
+		return "the buffer has a length, but is NULL";
+	if ((unsigned)op->verb > FORGE_FLUSH)
+		return "the verb is none of enum forge_verb";
+	return "the expiry is none that forge_expire_never(), _after_ms() or _at_unix_ms() made";
+}
+
+/* Of key and value together, or SIZE_MAX. */
+static size_t item_bytes(const struct forge_op *op)
+{
+	size_t bytes;
+
+	return __builtin_add_overflow(op->key.bytes, op->item.value.bytes, &bytes) ? SIZE_MAX
+										   : bytes;
+}
+
 int lib_fail_op(const struct forge_session *s, const struct forge_op *op)
 {
 	const char *pool = s->client->pool_name;
 	int status = op->status;
 
 	switch (status) {
+	case FORGE_E_INVAL:
+		return lib_fail(status, "%s", invalid_argument(op));
 	case FORGE_E_KEY_LONG:
 		return lib_fail(status, "the key has %zu bytes, the limit is %zu", op->key.bytes,
 				s->client->limits.key_bytes);
@@ -45,7 +70,7 @@ int lib_fail_op(const struct forge_session *s, const struct forge_op *op)
 		    status,
 		    "the item of %zu bytes is too large for pool %s, which takes values of "
 		    "%zu: store less, or format a pool with a larger --value-max",
-		    op->key.bytes + op->item.value.bytes, pool, s->client->limits.value_bytes);
+		    item_bytes(op), pool, s->client->limits.value_bytes);
 	case FORGE_E_BUFFER_SMALL:
 		return lib_fail(status, "the value has %zu bytes, the buffer %zu", op->found.bytes,
 				op->buffer_bytes);

@@ -37,7 +37,22 @@ static struct forge_op *list_take(struct op_list *l)
 /* The flow that keeps the value of an op that is done; NULL: none does. */
 static struct flow *op_flow(const struct forge_op *op)
 {
-	return (struct flow *)(uintptr_t)op->opaque[1];
+	return (struct flow *)(uintptr_t)op->opaque[0];
+}
+
+/*
+ * opaque[1] of an op from its submission until it is given back.  Handed over twice, its link would
+ * be in two lists at once.  The op's address is part of it, so that a copy is not taken for out,
+ * nor, but by a chance of 2^-64, an op that was never initialised.
+ */
+static uint64_t out_mark(const struct forge_op *op)
+{
+	return (uint64_t)(uintptr_t)op ^ UINT64_C(0x6f75742d6f75742d);
+}
+
+static int is_out(const struct forge_op *op)
+{
+	return op->opaque[1] == out_mark(op);
 }
 
 /* ---- flows -------------------------------------------------------------------------------- */
@@ -113,7 +128,7 @@ static void keep_value(struct forge_session *s, struct forge_op *op)
 
 static void done(struct flight *fl, struct forge_op *op, struct flow *lender)
 {
-	op->opaque[1] = (uintptr_t)lender;
+	op->opaque[0] = (uintptr_t)lender; /* the deadline has served */
 	list_put(&fl->done, op);
 	fl->done_count++;
 }
@@ -241,6 +256,12 @@ static int check_ops(struct forge_session *s, const struct forge_op *ops, size_t
 
 	if (!status && !ops && n > 0)
 		status = lib_fail(FORGE_E_INVAL, "the array of operations is NULL");
+	for (size_t i = 0; !status && i < n; i++)
+		if (unlikely(is_out(&ops[i])))
+			status = lib_fail(FORGE_E_INVAL,
+					  "operation %zu of %zu was submitted before and is still "
+					  "out: wait until forge_poll() gives it back",
+					  i + 1, n);
 	return status;
 }
 
@@ -263,6 +284,7 @@ int forge_submit(struct forge_session *s, struct forge_op *ops, size_t n)
 		return status;
 	for (size_t i = 0; i < n; i++) {
 		op_begin(s, &ops[i]);
+		ops[i].opaque[1] = out_mark(&ops[i]);
 		list_put(&s->flight.submitted, &ops[i]);
 	}
 	s->flight.pending += n;
@@ -312,6 +334,7 @@ int forge_poll(struct forge_session *s, struct forge_op **ops, unsigned max, uin
 	wait_for_one(s, max, wait_us);
 	for (; n < max && fl->done.first; n++) {
 		ops[n] = list_take(&fl->done);
+		ops[n]->opaque[1] = 0;
 		struct flow *lender = op_flow(ops[n]);
 
 		if (lender) {
@@ -349,7 +372,7 @@ void flight_close(struct forge_session *s, int is_forked)
 {
 	struct flight *fl = &s->flight;
 
-	while (!is_forked && (fl->active > 0 || fl->submitted.first)) {
+	while (!is_forked && (fl->active > 0 || fl->submitted.first || fl->done.first)) {
 		struct forge_op *done_ops;
 
 		/* Whoever closes the session does not look at values any more. */

@@ -381,9 +381,14 @@ static void test_null(void **state)
 	expect_misuse(forge_poll(r.session, NULL, 1, 0), "done is NULL");
 	expect_misuse(forge_scan_open(r.session, NULL), "scan is NULL");
 	expect_misuse(forge_session_stats(r.session, NULL, NULL), "function");
-	assert_int_equal(forge_get(r.session, nowhere, &v), FORGE_E_INVAL);
+	expect_misuse(forge_get(r.session, nowhere, &v), "key has a length");
 	item.value = nowhere;
-	assert_int_equal(forge_set(r.session, key, &item), FORGE_E_INVAL);
+	expect_misuse(forge_set(r.session, key, &item), "value has a length");
+	item = (struct forge_item){.expiry = {{7, 9}}};
+	expect_misuse(forge_set(r.session, key, &item), "expiry is none");
+	item = (struct forge_item){.value = {"x", SIZE_MAX}};
+	assert_int_equal(forge_set(r.session, key, &item), FORGE_E_VALUE_LARGE);
+	assert_non_null(strstr(forge_detail(), "18446744073709551615 bytes"));
 	struct forge_op op = {.verb = (enum forge_verb)99, .key = key};
 
 	OK(forge_run(r.session, &op, 1));

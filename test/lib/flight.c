@@ -337,6 +337,42 @@ static void test_close_in_flight(void **state)
 		}
 }
 
+/* An operation that is out is not taken a second time, nor is anything with it. */
+static void test_submitted_twice(void **state)
+{
+	for
+		BOTH(i)
+		{
+			struct lib_rig r;
+			struct forge_op copy;
+
+			lib_rig_open(&r, 256, latencies[i],
+				     &(struct forge_options){.in_flight_max = 2});
+			submit_all(r.session, FORGE_SET, 10);
+			ops[11] = ops[10] = op_on(FORGE_SET, 10);
+			assert_int_equal(forge_submit(r.session, ops + 9, 2), FORGE_E_INVAL);
+			assert_non_null(strstr(forge_detail(), "forge_poll()"));
+			assert_int_equal(forge_run(r.session, ops, 1), FORGE_E_INVAL);
+			assert_int_equal(forge_pending(r.session), 10);
+			OK(forge_run(r.session, ops + 10, 1));
+			copy = ops[0];
+			OK(forge_run(r.session, &copy, 1));
+			/* Done, but not given back, is still out. */
+			forge_poll(r.session, NULL, 0, 0);
+			assert_int_equal(forge_submit(r.session, ops, 1), FORGE_E_INVAL);
+			collect(r.session, 10, 3, NULL);
+			OK(forge_submit(r.session, ops, 10));
+			collect(r.session, 10, 10, NULL);
+			/* A session that closes gives back what it never reported. */
+			OK(forge_submit(r.session, ops, 10));
+			forge_session_close(r.session);
+			OK(forge_session_open(r.client, &r.session));
+			OK(forge_submit(r.session, ops, 10));
+			collect(r.session, 10, 10, NULL);
+			lib_rig_close(&r);
+		}
+}
+
 /* Sets and Gets by far more keys than fit: fibers compete for chunks and evictions of one lane. */
 static void test_small_pool(void **state)
 {
@@ -535,12 +571,19 @@ static void test_overlap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_submit),     cmocka_unit_test(test_buffers),
-	    cmocka_unit_test(test_run),	       cmocka_unit_test(test_get_many),
-	    cmocka_unit_test(test_one_key),    cmocka_unit_test(test_calls_between),
-	    cmocka_unit_test(test_poll),       cmocka_unit_test(test_close_in_flight),
-	    cmocka_unit_test(test_small_pool), cmocka_unit_test(test_large_values),
-	    cmocka_unit_test(test_deadline),   cmocka_unit_test(test_flush_in_flight),
+	    cmocka_unit_test(test_submit),
+	    cmocka_unit_test(test_buffers),
+	    cmocka_unit_test(test_run),
+	    cmocka_unit_test(test_get_many),
+	    cmocka_unit_test(test_one_key),
+	    cmocka_unit_test(test_calls_between),
+	    cmocka_unit_test(test_poll),
+	    cmocka_unit_test(test_close_in_flight),
+	    cmocka_unit_test(test_small_pool),
+	    cmocka_unit_test(test_large_values),
+	    cmocka_unit_test(test_deadline),
+	    cmocka_unit_test(test_flush_in_flight),
+	    cmocka_unit_test(test_submitted_twice),
 	    cmocka_unit_test(test_overlap),
 	};
 
