@@ -167,6 +167,11 @@ def _milliseconds(seconds):
     return min(int(seconds * 1000), 2 ** 64 - 1)
 
 
+def _microseconds(timeout):
+    """0 is no timeout, so the shortest is 1."""
+    return min(max(1, int(timeout * 1e6)), 2 ** 64 - 1) if timeout else 0
+
+
 def _expiry(after, at):
     if after is not None and at is not None:
         raise ValueError("expire_after and expire_at exclude each other")
@@ -178,7 +183,20 @@ def _expiry(after, at):
 
 
 def _as_bytes(text):
-    return text.encode() if isinstance(text, str) else bytes(text)
+    """bytes() would make five zeroes of 5, and one byte of each number in a list."""
+    if isinstance(text, str):
+        return text.encode()
+    try:
+        return memoryview(text).tobytes()
+    except TypeError:
+        raise TypeError(f"keys and values are str or bytes, not {type(text).__name__}") from None
+
+
+def _uint(number, bits, what):
+    """A number as it is: ctypes would cut it to its lowest bits."""
+    if not 0 <= number < 1 << bits:
+        raise ValueError(f"{what} is {number}; it must be from 0 to 2**{bits} - 1")
+    return number
 
 
 def _ttl(ttl_ms):
@@ -194,14 +212,46 @@ class _Session:
         pointer = ctypes.c_void_p()
         _check(_lib.forge_session_open(client, ctypes.byref(pointer)))
         self.pointer = pointer
+        self.scans = weakref.WeakSet()
+
+    def scan_open(self):
+        scan = _Scan(self)
+        self.scans.add(scan)
+        return scan
 
     def close(self):
         with self.lock:
             pointer, self.pointer = self.pointer, None
         if pointer:
+            for scan in list(self.scans):
+                scan.close()
             _lib.forge_session_close(pointer)
 
     __del__ = close
+
+
+class _Scan:
+    """A walk, which keeps its session and ends with it: a generator may outlive the cache."""
+
+    def __init__(self, session):
+        self.session, self.thread = session, threading.get_ident()
+        self.pointer = None
+        pointer = ctypes.c_void_p()
+        _check(_lib.forge_scan_open(session.pointer, ctypes.byref(pointer)))
+        self.pointer = pointer
+
+    def next(self, entry):
+        if threading.get_ident() != self.thread:
+            raise RuntimeError("a walk through the keys belongs to the thread that began it")
+        if not self.pointer:
+            raise ValueError("the cache is closed")
+        return _check(_lib.forge_scan_next(self.pointer, ctypes.byref(entry)))
+
+    def close(self):
+        with self.session.lock:
+            pointer, self.pointer = self.pointer, None
+        if pointer:
+            _lib.forge_scan_close(pointer)
 
 
 class Cache:
@@ -210,10 +260,15 @@ class Cache:
     def __init__(self, pool="shm:/forge", threads=16, timeout=None, policy=None):
         """pool: "shm:/name" or the path of a file; threads that may use it at once; timeout of
         every operation in seconds; policy: the pool's."""
-        options = _Options(threads, 0, int(timeout * 1e6) if timeout else 0,
+        if timeout is not None and timeout < 0:
+            raise ValueError("a timeout is not below 0")
+        pool = os.fsencode(pool)
+        if b"\0" in pool:
+            raise ValueError("a pool's name has no zero byte")
+        options = _Options(_uint(threads, 32, "threads"), 0, _microseconds(timeout),
                            policy.encode() if policy else None)
         pointer = ctypes.c_void_p()
-        _check(_lib.forge_open(pool.encode(), ctypes.byref(options), ctypes.byref(pointer)))
+        _check(_lib.forge_open(pool, ctypes.byref(options), ctypes.byref(pointer)))
         self._client = pointer
         self._local = threading.local()
         self._sessions = []
@@ -254,7 +309,7 @@ class Cache:
         key, value = _as_bytes(key), _as_bytes(value)
         op = _Op(verb=verb, **fields)
         op.key = _Bytes(_address(key), len(key))
-        op.item = _Item(_Bytes(_address(value), len(value)), flags,
+        op.item = _Item(_Bytes(_address(value), len(value)), _uint(flags, 32, "flags"),
                         _expiry(expire_after, expire_at))
         _check(_lib.forge_run(self._session(), ctypes.byref(op), 1))
         _check_op(op)
@@ -274,6 +329,8 @@ class Cache:
 
     def get_many(self, keys):
         """{key: value} of those that are there; the round trips overlap."""
+        if isinstance(keys, (str, bytes)):
+            raise TypeError("get_many() takes keys, not one key: use get()")
         keys = list(keys)
         raw = [_as_bytes(key) for key in keys]
         ops = (_Op * len(raw))()
@@ -307,7 +364,8 @@ class Cache:
 
     def cas(self, key, value, cas, *, flags=0, expire_after=None, expire_at=None):
         """Store if the item still has that cas id.  Was it stored?"""
-        return self._run(_CAS, key, value, flags, expire_after, expire_at, cas=cas).status == 0
+        return self._run(_CAS, key, value, flags, expire_after, expire_at,
+                         cas=_uint(cas, 64, "cas")).status == 0
 
     def append(self, key, tail):
         """Lengthen the value.  Is it there?"""
@@ -326,8 +384,9 @@ class Cache:
         return self._count(_DECR, key, delta, initial, expire_after, expire_at)
 
     def _count(self, verb, key, delta, initial, after, at):
-        op = self._run(verb, key, expire_after=after, expire_at=at, delta=delta,
-                       create=initial is not None, initial=initial or 0)
+        op = self._run(verb, key, expire_after=after, expire_at=at,
+                       delta=_uint(delta, 64, "delta"), create=initial is not None,
+                       initial=_uint(initial or 0, 64, "initial"))
         return None if op.status == _MISS else op.number
 
     # removing
@@ -335,7 +394,7 @@ class Cache:
     def delete(self, key, *, cas=None):
         """Remove it, or only if it still has that cas id.  Was it removed?"""
         verb = _DELETE if cas is None else _DELETE_IF
-        return self._run(verb, key, cas=cas or 0).status == 0
+        return self._run(verb, key, cas=_uint(cas or 0, 64, "cas")).status == 0
 
     def flush(self):
         """Remove everything, for all clients of the pool."""
@@ -345,14 +404,14 @@ class Cache:
 
     def entries(self):
         """Every key of the pool as an Entry, beside traffic: forge_scan(3) says what that means."""
-        scan, entry = ctypes.c_void_p(), _Entry()
-        _check(_lib.forge_scan_open(self._session(), ctypes.byref(scan)))
+        self._session()
+        scan, entry = self._local.session.scan_open(), _Entry()
         try:
-            while _check(_lib.forge_scan_next(scan, ctypes.byref(entry))) != _MISS:
+            while scan.next(entry) != _MISS:
                 yield Entry(ctypes.string_at(entry.key.data, entry.key.bytes), entry.value_bytes,
                             entry.flags, entry.cas, _ttl(entry.ttl_ms))
         finally:
-            _lib.forge_scan_close(scan)
+            scan.close()
 
     def keys(self):
         """Every key of the pool, as bytes."""

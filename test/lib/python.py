@@ -140,6 +140,71 @@ def what_was_wrong(t):
     c.close()
 
 
+def wrong(function, kind, words=""):
+    try:
+        function()
+    except kind as error:
+        assert words in str(error), error
+        return
+    raise AssertionError(f"no {kind.__name__}")
+
+
+@case
+def nothing_is_stored_as_something_else(t):
+    with cache(t) as c:
+        for value in (5, None, [1, 2, 3], 1.5):
+            wrong(lambda: c.set("k", value), TypeError, type(value).__name__)
+            wrong(lambda: c.set(value, b"v"), TypeError, type(value).__name__)
+        assert c.get("k") is None
+        c.set("k", bytearray(b"ab"))
+        c.append(memoryview(b"k"), memoryview(b"cd"))
+        assert c.get("k") == b"abcd"
+        c.set("n", b"5")
+        for number in (-1, 2 ** 64):
+            wrong(lambda: c.incr("n", number), ValueError, "delta")
+            wrong(lambda: c.decr("n", number), ValueError, "delta")
+            wrong(lambda: c.incr("new", initial=number), ValueError, "initial")
+            wrong(lambda: c.cas("n", b"6", number), ValueError, "cas")
+            wrong(lambda: c.delete("n", cas=number), ValueError, "cas")
+        for number in (-1, 2 ** 32):
+            wrong(lambda: c.set("n", b"6", flags=number), ValueError, "flags")
+            wrong(lambda: cache(t, threads=number), ValueError, "threads")
+        wrong(lambda: cache(t, timeout=-1), ValueError, "timeout")
+        assert c.get("n") == b"5" and c.get("new") is None
+        wrong(lambda: c.get_many("kn"), TypeError, "get()")
+    wrong(lambda: forge.Cache(t.pool + "\0"), ValueError, "zero byte")
+    # A timeout below 1 us is one, not none.
+    with forge.Cache(t.pool + "?latency=100us", timeout=1e-9) as c:
+        refused(lambda: c.set("k", b"v"), "FORGE_E_DEADLINE")
+
+
+@case
+def a_walk_that_outlives_its_cache(t):
+    c = cache(t)
+    for i in range(100):
+        c.set(str(i), b"v")
+    walk, dropped, closed = c.keys(), c.keys(), c.keys()
+    next(walk), next(dropped), next(closed)
+    closed.close()
+    elsewhere = []
+
+    def other():
+        try:
+            next(walk)
+        except RuntimeError as error:
+            elsewhere.append(str(error))
+
+    other_walk, walk = walk, c.keys()
+    next(walk)
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert "thread" in elsewhere[0], elsewhere
+    c.close()
+    del dropped
+    wrong(lambda: next(other_walk), ValueError, "closed")
+
+
 @case
 def threads(t):
     with cache(t, threads=8) as c:
