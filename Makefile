@@ -73,6 +73,7 @@ check-tsan: packages
 install: all ## install below PREFIX, staged in DESTDIR if set
 	@meson configure build -Dprefix='$(PREFIX)' && ninja -C build -j $(JOBS)
 	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild
+	@[ -n '$(DESTDIR)' ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 clean: ## remove every build directory
 	@rm -rf build build-werror build-asan build-tsan

@@ -10,6 +10,7 @@ scratch directory, as a user would.
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -64,6 +65,19 @@ def the_static_library_hides_its_inside(t):
     assert symbols(STATIC) == declared(), symbols(STATIC) ^ declared()
 
 
+def expect_python_looks_there(destination, directory):
+    """Debian's Python must find what was installed into a prefix where it looks at all."""
+    python = "/usr/bin/python3"
+    local = os.path.join(destination, "usr/local", "")
+    if not os.path.exists(python) or not directory.startswith(local):
+        return
+    if shutil.which("python3") != python:
+        return  # another one was configured
+    path = subprocess.run([python, "-c", "import sys; print(*sys.path, sep='\\n')"], check=True,
+                          capture_output=True, text=True).stdout.split()
+    assert "/" + os.path.relpath(directory, destination) in path, (directory, path)
+
+
 def install(t):
     """The environment in which a user of the installed library works."""
     try:
@@ -77,6 +91,7 @@ def install(t):
     for name in ("forge.h", "libforge.a", "libforge.so", "forge.pc", "forge.3", "forge_get.3",
                  "forge_set.3", "forge_submit.3", "forge_scan.3", "__init__.py"):
         assert name in found, f"{name} was not installed: {sorted(found)}"
+    expect_python_looks_there(t.dir, os.path.dirname(os.path.dirname(found["__init__.py"])))
     libraries = os.path.dirname(found["libforge.so"])
     return found, {**t.env, "LD_LIBRARY_PATH": libraries, "PKG_CONFIG_SYSROOT_DIR": t.dir,
                    "PKG_CONFIG_LIBDIR": os.path.dirname(found["forge.pc"])}
