@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -79,6 +80,16 @@ static int place_parse(const char *where, struct error_out e, struct shm_place *
 	if (p.is_posix && strchr(p.path + 1, '/'))
 		return fail(e, FORGE_E_INVAL,
 			    "'%s' has a slash inside the name: for a file write file:/path", where);
+	if (p.is_posix && strlen(p.path + 1) > NAME_MAX)
+		return fail(e, FORGE_E_INVAL, "'%.20s...' is longer than %d bytes: shorten it",
+			    where, NAME_MAX);
+	if (p.is_posix ? strchr(p.path, '?') : strstr(p.path, "?latency="))
+		return fail(e, FORGE_E_INVAL,
+			    "'%s' has a '?', behind which only programs of the library may "
+			    "write latency=TIME: leave it out",
+			    where);
+	if (p.is_posix && (strcmp(p.path, "/.") == 0 || strcmp(p.path, "/..") == 0))
+		return fail(e, FORGE_E_INVAL, "'%s' is a directory: choose another name", where);
 	*out = p;
 	return FORGE_OK;
 }
@@ -97,6 +108,20 @@ static int place_unlink(const struct shm_place *p)
 	return p->is_posix ? shm_unlink(p->path) : unlink(p->path);
 }
 
+/* Is a file's path wrong before its last slash? */
+static int directory_is_absent(const struct shm_place *p)
+{
+	const char *slash = strrchr(p->path, '/');
+	char directory[PATH_MAX];
+	struct stat st;
+
+	if (p->is_posix || slash == p->path || (size_t)(slash - p->path) >= sizeof(directory))
+		return 0;
+	memcpy(directory, p->path, (size_t)(slash - p->path));
+	directory[slash - p->path] = '\0';
+	return stat(directory, &st) != 0 || !S_ISDIR(st.st_mode);
+}
+
 /* Turn the errno of a failed open, create or unlink into a status and a sentence. */
 static int fail_errno(const struct shm_place *p, int error, const char *what, struct error_out e)
 {
@@ -104,8 +129,16 @@ static int fail_errno(const struct shm_place *p, int error, const char *what, st
 	case EEXIST:
 		return fail(e, FORGE_E_POOL_EXISTS,
 			    "%s exists already: choose another name or remove it first", p->where);
+	case ENAMETOOLONG:
+		return fail(e, FORGE_E_INVAL, "cannot %s %s: the name is too long: shorten it",
+			    what, p->where);
 	case ENOENT:
 	case ENOTDIR:
+		if (directory_is_absent(p))
+			return fail(e, FORGE_E_POOL_ABSENT,
+				    "there is no directory for %s: check the path, or make it with "
+				    "mkdir",
+				    p->where);
 		return fail(e, FORGE_E_POOL_ABSENT,
 			    "there is no %s: check the name, or create the pool first", p->where);
 	case EACCES:

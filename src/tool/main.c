@@ -1,4 +1,5 @@
 /* main.c: the forge command: finds the subcommand and runs it. */
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -116,14 +117,21 @@ static void catch_bus_error(void)
 	sigaction(SIGBUS, &action, NULL);
 }
 
-int main(int argc, char **argv)
+/* An answer that could not be written must not look like one that was. */
+static int answered(int status)
+{
+	if (status == TOOL_ERROR || (fflush(stdout) == 0 && !ferror(stdout)))
+		return status;
+	fprintf(stderr, "forge: cannot write all of the answer to standard output: %s\n",
+		strerror(errno));
+	return TOOL_ERROR;
+}
+
+static int run(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : NULL;
 	const struct command *c;
 
-	catch_bus_error();
-	if (log_init_from_env())
-		return TOOL_ERROR;
 	if (!name) {
 		fprintf(stderr, "forge: a subcommand is missing; see 'forge --help'\n");
 		return TOOL_ERROR;
@@ -147,4 +155,17 @@ int main(int argc, char **argv)
 		return TOOL_ERROR;
 	}
 	return unknown(name);
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *c = argc > 1 ? find(argv[1]) : NULL;
+	int status;
+
+	catch_bus_error();
+	if (log_init_from_env())
+		return TOOL_ERROR;
+	status = run(argc, argv);
+	/* What those print while they serve is no answer. */
+	return c == &command_node || c == &command_serve ? status : answered(status);
 }

@@ -66,6 +66,17 @@ def no_such_pool(t):
 
 
 @case
+def a_name_that_cannot_be_one(t):
+    for name, words in (("shm:/..", "directory"), ("shm:/.", "directory"),
+                        ("shm:/" + "x" * 300, "longer than"), (t.pool + "?latency=2us", "leave it out"),
+                        (t.pool + "?foo", "leave it out"),
+                        (t.path("file?latency=2us"), "leave it out"),
+                        (t.path("nowhere/pool"), "no directory")):
+        t.forge("node", "--size", "16M", "--pool", name).expect(2, b"", words)
+    t.forge("get", "--pool", t.pool + "?foo", "k").expect(2, b"", "leave it out")
+
+
+@case
 def node_gone(t):
     node = t.node("--size", "16M")
     assert node.end(signal.SIGKILL) == -signal.SIGKILL
@@ -330,6 +341,11 @@ def closed_output(t):
         done = subprocess.run([FORGE, "get", "--pool", t.pool, "k"], stdout=full,
                               stderr=subprocess.PIPE, env=t.env, check=False)
     assert done.returncode == 2 and b"cannot write the value" in done.stderr, done
+    for argv in (("stat",), ("check",), ("keys",), ("stat", "--help"), ("bench", "--ops", "10")):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([FORGE, *argv, *(() if "--help" in argv else ("--pool", t.pool))],
+                                  stdout=full, stderr=subprocess.PIPE, env=t.env, check=False)
+        assert done.returncode == 2 and b"cannot write" in done.stderr, (argv, done)
 
 
 if __name__ == "__main__":
