@@ -527,6 +527,29 @@ def pylibmc_works(t):
     stock_client(t, "pylibmc")
 
 
+def node_client(t, name):
+    node = shutil.which("node")
+    if not node:
+        raise Skip("there is no Node.js: install nodejs")
+    s = Server(t, "-m", "64")
+    script = os.path.join(ROOT, "test/system/stock_clients.js")
+    done = subprocess.run([node, script, name, str(s.port)], capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False)
+    if done.returncode == 77:
+        raise Skip(f"Node.js finds no module {name}: install it, and name its node_modules in NODE_PATH")
+    assert done.returncode == 0, done.stderr
+
+
+@case
+def memcached_for_node_works(t):
+    node_client(t, "memcached")
+
+
+@case
+def memjs_works(t):
+    node_client(t, "memjs")
+
+
 @case
 def unix_sockets_are_served(t):
     path = t.path("socket")
