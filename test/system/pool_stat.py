@@ -3,9 +3,12 @@
 
 	pool_stat.py FORGE
 """
+import re
+import signal
+import subprocess
 import sys
 
-from harness import case, main
+from harness import FORGE, PATIENCE_S, case, main
 
 
 def stat(t, *more):
@@ -73,6 +76,70 @@ def works_without_a_node_and_only_reads(t):
     for words in ("memory node         none", "effective capacity", "fill factor", "queued",
                   "objects             1,", f"compute nodes       0 of at most"):
         assert words in text, text
+
+
+def top_rows(page):
+    """{name: (a second, in all)} of a page of `forge top`."""
+    return {m[3]: (int(m[1].replace(",", "")), int(m[2].replace(",", "")))
+            for m in re.finditer(r"^ *([\d,]+) +([\d,]+) +([a-z_ ]+): ", page, re.M)}
+
+
+@case
+def top_shows_totals_and_rates(t):
+    t.node("--size", "16M")
+    for n in range(20):
+        t.on_pool("set", f"key{n}", "x").expect(0)
+    t.on_pool("get", "key1").expect(0)
+    t.on_pool("get", "none").expect(1)
+    page = t.on_pool("top", "--once", "-i", "100ms").expect(0).out.decode()
+    rows, told = top_rows(page), stat(t)["counters"]
+    for name, (rate, total) in rows.items():
+        assert rate == 0, (name, page)
+        assert total == told.get(name, 0), (name, page)
+    assert rows["stored"] == (0, 20) and rows["gets"] == (0, 2), page
+    assert set(told) - {"in_index"} <= set(rows), page
+    assert "50.0" in re.search(r".*hit ratio.*", page)[0] and "memory node serves it" in page, page
+    assert "\033" not in page, "this is no terminal"
+
+
+@case
+def top_counts_what_happens_until_it_is_told_to_end(t):
+    node = t.node("--size", "16M")
+    process = subprocess.Popen([FORGE, "top", "-p", t.pool, "-i", "200ms"], env=t.env,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    t.processes.append(process)
+
+    def page():
+        lines = [process.stdout.readline().decode()]
+        while "out of main" not in lines[-1]:
+            assert lines[-1], process.stderr.read()
+            lines.append(process.stdout.readline().decode())
+        return "".join(lines)
+
+    assert top_rows(page())["stored"] == (0, 0)
+    for n in range(5):
+        t.on_pool("set", f"key{n}", "x").expect(0)
+    rates = 0
+    while (row := top_rows(page())["stored"])[1] < 5 or row[0]:
+        rates += row[0]
+    assert rates > 0, "values were stored, and no page had a rate"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0 and err == b"", (process.returncode, err)
+
+    process = subprocess.Popen([FORGE, "top", "-p", t.pool, "-i", "100ms"], env=t.env,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    t.processes.append(process)
+    page()
+    assert node.end() == 0
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2 and b"there is no pool" in err, (process.returncode, err)
+
+
+@case
+def top_names_what_is_wrong(t):
+    t.on_pool("top", "--once").expect(2, err="there is no pool")
+    t.forge("top", "-i", "1ms").expect(2, err="-i=1ms: must be between")
 
 
 if __name__ == "__main__":

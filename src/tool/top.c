@@ -1,0 +1,221 @@
+/*
+ * top.c: `forge top`: what happens in a pool right now, as a page that is drawn anew each second.
+ *
+ * It only reads, as `forge stat` does, and attaches afresh for each page: so it never holds on to a
+ * pool that has been removed, and notices one that was made anew under the same name, with which
+ * the rates begin again.  What it shows is what compute nodes have told the pool.  Verbs are not
+ * among it: each node counts its own (`forge serve --metrics`).
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/opts.h"
+#include "base/text.h"
+#include "tool/look.h"
+#include "tool/survey.h"
+
+/* Home, and clear to the end of the screen. */
+#define TERMINAL_NEW_PAGE "\033[H\033[J"
+
+struct config {
+	const char *pool;
+	uint64_t interval_us;
+	bool once;
+};
+
+static const struct opt options[] = {
+    OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
+	       "The pool: shm:/name, or the path of a file."),
+    OPT_DURATION(struct config, interval_us, "interval", 'i', "1s", NULL, 100000, 3600000000u,
+		 "Time between pages, over which rates are taken."),
+    OPT_FLAG(struct config, once, "once", 0, "Print one page, after one interval, and end."),
+};
+
+static const struct opts_table table = {
+    .command = "forge top",
+    .sentence = "Show what happens in a pool, anew each second until SIGINT or SIGTERM: "
+		"operations, hit ratio, evictions, how full it is and who is attached.  Only "
+		"reads, with or without a node.  Exit status: 0 ended by a signal or --once, 2 "
+		"error, also when the pool is removed.",
+    .options = options,
+    .option_count = ARRAY_COUNT(options),
+};
+
+static int run(int argc, char **argv);
+
+const struct command command_top = {"top", "Show what happens in a pool, each second.", run};
+
+/* What one look at the pool has found. */
+struct sample {
+	uint64_t pool_id, at_ns;
+	int is_served;
+	uint64_t count[STATS_COUNT];
+	uint64_t groups_out[RING_QUEUES]; /* tickets taken at the heads */
+	uint64_t chunks, chunks_free;
+	uint64_t members; /* objects the sealed groups began with */
+	unsigned nodes, nodes_dead;
+	uint64_t workers;
+};
+
+static void count_nodes(struct look_at *look, const struct survey *s, struct sample *out)
+{
+	for (uint32_t cn = 0; cn < look->pool.plan.cn_max; cn++) {
+		const struct layout_registry *line = &s->lines[cn];
+
+		if (registry_state(line->id) == REGISTRY_FREE)
+			continue;
+		if (registry_state(line->id) == REGISTRY_LIVE &&
+		    tool_look_is_alive(look, cn, line->id)) {
+			out->nodes++;
+			out->workers += line->worker_count;
+		} else {
+			out->nodes_dead++;
+		}
+	}
+}
+
+/* 0, or the exit status; the error has been printed. */
+static int take(const char *pool, struct sample *out)
+{
+	struct look_at look;
+	struct survey s;
+	int status = tool_look_open(&command_top, pool, &look);
+
+	if (status)
+		return status;
+	*out = (struct sample){.pool_id = look.pool.pool_id,
+			       .is_served = look.is_served,
+			       .chunks = look.pool.plan.chunk_count};
+	status = survey_take(&look.pool, &look.worker, 0, &s);
+	if (!status) {
+		out->at_ns = clock_now_ns(clock_monotonic());
+		memcpy(out->count, s.stats.count, sizeof(out->count));
+		out->chunks_free = s.chunks[CHUNK_FREE];
+		for (unsigned r = 0; r < RING_QUEUES; r++) {
+			out->groups_out[r] = s.cursors.ring[r].head;
+			out->members += s.ring_members[r];
+		}
+		count_nodes(&look, &s, out);
+		survey_free(&s);
+	}
+	tool_look_close(&look);
+	return status ? tool_fail(&command_top, "%s: %s", pool, status_sentence(status)) : 0;
+}
+
+/* A counter: how many a second, how many in all, and what. */
+static void put_counter(struct text_table *t, double seconds, uint64_t before, uint64_t now,
+			const char *name, const char *sentence)
+{
+	struct text rate, total;
+
+	text_table_cell(t, "%s",
+			text_grouped(&rate, (uint64_t)((double)(now - before) / seconds + 0.5)));
+	text_table_cell(t, "%s", text_grouped(&total, now));
+	text_table_cell(t, "%s: %s", name, sentence);
+}
+
+static const char *ratio(struct text *t, uint64_t hits, uint64_t gets)
+{
+	return gets ? text_percent(t, (double)hits / (double)gets) : "-";
+}
+
+static void print_counters(const struct sample *before, const struct sample *now)
+{
+	double seconds = (double)(now->at_ns - before->at_ns) / 1e9;
+	struct text_table *t = text_table_open("rrl");
+	struct text recent, total;
+
+	text_table_cell(t, "a second");
+	text_table_cell(t, "in all");
+	text_table_cell(t, "of");
+	text_table_rule(t);
+	text_table_cell(t, "%s",
+			ratio(&recent, now->count[STATS_hits] - before->count[STATS_hits],
+			      now->count[STATS_gets] - before->count[STATS_gets]));
+	text_table_cell(t, "%s", ratio(&total, now->count[STATS_hits], now->count[STATS_gets]));
+	text_table_cell(t, "hit ratio: in this interval, and in all");
+	for (unsigned i = 0; i < STATS_COUNT; i++)
+		put_counter(t, seconds, before->count[i], now->count[i], stats_name(i)->name,
+			    stats_name(i)->sentence);
+	put_counter(t, seconds, before->groups_out[RING_SMALL], now->groups_out[RING_SMALL],
+		    "out of small", "groups that left the small queue");
+	put_counter(t, seconds, before->groups_out[RING_MAIN], now->groups_out[RING_MAIN],
+		    "out of main", "groups that left the main queue");
+	text_table_print(t, stdout);
+	text_table_close(t);
+}
+
+static void print_page(const char *pool, const struct sample *before, const struct sample *now)
+{
+	uint64_t used = now->chunks - min_u64(now->chunks_free, now->chunks);
+	struct text n[3], share, time;
+
+	printf("%s  id %016llx  memory node %s  over %s\n\n", pool,
+	       (unsigned long long)now->pool_id, now->is_served ? "serves it" : "none",
+	       text_duration(&time, now->at_ns - before->at_ns));
+	printf("chunks used         %s of %s, %s\n", text_grouped(&n[0], used),
+	       text_grouped(&n[1], now->chunks),
+	       text_percent(&share, now->chunks ? (double)used / (double)now->chunks : 0));
+	printf("objects sealed      %s, dead ones included\n", text_grouped(&n[2], now->members));
+	printf("compute nodes       %u, with %llu threads", now->nodes,
+	       (unsigned long long)now->workers);
+	if (now->nodes_dead)
+		printf("; %u dead", now->nodes_dead);
+	printf("\n\n");
+	print_counters(before, now);
+	fflush(stdout);
+}
+
+/* The signals that end it are blocked but here.  True: one has come. */
+static bool wait_for_end(const sigset_t *ends, uint64_t us)
+{
+	struct timespec limit = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+
+	/* A signal of another kind, such as the stop and continue of a shell, ends the wait early.
+	 */
+	return sigtimedwait(ends, NULL, &limit) > 0;
+}
+
+static int show(const struct config *c, const sigset_t *ends)
+{
+	bool is_terminal = isatty(STDOUT_FILENO);
+	struct sample before, now;
+	int status = take(c->pool, &before);
+
+	while (!status && !wait_for_end(ends, c->interval_us)) {
+		status = take(c->pool, &now);
+		if (status)
+			break;
+		if (now.pool_id == before.pool_id && now.at_ns > before.at_ns) {
+			if (is_terminal && !c->once)
+				fputs(TERMINAL_NEW_PAGE, stdout);
+			print_page(c->pool, &before, &now);
+			if (c->once || ferror(stdout))
+				break;
+			if (!is_terminal)
+				putchar('\n');
+		}
+		before = now;
+	}
+	return status;
+}
+
+static int run(int argc, char **argv)
+{
+	struct config config;
+	struct opts_parsed parsed;
+	sigset_t ends;
+	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
+
+	if (status >= 0)
+		return status;
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+	return show(&config, &ends);
+}
