@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which share of the verbs is housekeeping: hotness, eviction and space, not Get and Set.
+"""Which share of the verbs is housekeeping: hotness, eviction, compaction and space, not Get and Set.
 
 	tools/housekeeping.py FORGE [--keys N] [--ops N]
 
@@ -19,7 +19,7 @@ import sys
 TARGETS = {"ycsb-a": 0.10, "ycsb-b": 0.07, "ycsb-c": 0.06, "ycsb-d": 0.08}
 FITS_TARGET = 0.01
 SHAPES = [(1, 1), (1, 2), (1, 4), (3, 1)]  # processes, threads
-PURPOSES = ("index", "data", "hotness", "eviction", "space", "control")
+PURPOSES = ("index", "data", "hotness", "eviction", "compaction", "space")
 
 
 def run(arguments, policy, workload, percent, shape):
@@ -44,7 +44,7 @@ def main():
     print(f"{arguments.keys:,} keys, {arguments.ops:,} operations after {arguments.ops // 2:,} of "
           "warm-up, values of 256 bytes, Zipf 0.99, shm")
     print(f"{'workload':9} {'cache':>6} {'policy':12} {'P x t':6} {'hits':>6} {'verbs/op':>8} "
-          + " ".join(f"{p:>8}" for p in PURPOSES[:5]) + f" {'sum':>7} {'target':>7}")
+          + " ".join(f"{p[:8]:>8}" for p in PURPOSES) + f" {'sum':>7} {'target':>7}")
     cells = [(w, 10, TARGETS[w]) for w in TARGETS] + [("ycsb-c", 160, FITS_TARGET),
                                                       ("ycsb-a", 160, None)]
     for workload, percent, target in cells:
@@ -59,7 +59,7 @@ def main():
                 failed += bad
                 print(f"{workload:9} {percent:5}% {policy:12} {shape[0]} x {shape[1]:<2} "
                       f"{r['hit_ratio']:6.1%} {r['verbs']['all']['verbs'] / r['operations']:8.3f} "
-                      + " ".join(f"{s:8.2%}" for s in share[:5])
+                      + " ".join(f"{s:8.2%}" for s in share)
                       + f" {total:7.2%} " + (f"{target:7.0%}" if binding else "      -")
                       + (" ABOVE" if bad else ""), flush=True)
                 key = workload, percent, policy

@@ -191,6 +191,7 @@ static json_t *verbs(struct out *o, const struct fab_counts *v)
 	put(o, j, "by_code", codes);
 	uint64_t housekeeping = fab_counts_of_purpose(v, FAB_HOTNESS).verbs +
 				fab_counts_of_purpose(v, FAB_EVICTION).verbs +
+				fab_counts_of_purpose(v, FAB_COMPACTION).verbs +
 				fab_counts_of_purpose(v, FAB_SPACE).verbs;
 
 	put(o, j, "housekeeping_share", json_real(bench_ratio(housekeeping, total)));

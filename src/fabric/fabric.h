@@ -38,14 +38,15 @@ enum fab_code { FAB_READ, FAB_WRITE, FAB_CAS, FAB_FAA };
 
 /* What a verb is for; the count provider books verbs and bytes under it. */
 enum fab_purpose {
-	FAB_INDEX,    /* buckets and slots */
-	FAB_DATA,     /* objects of the caller */
-	FAB_HOTNESS,  /* OFM flushes, group words, cursors polled for the window */
-	FAB_EVICTION, /* claims, TWIMs, regroup copies */
-	FAB_SPACE,    /* chunk allocation, sealing, free ring, compaction */
-	FAB_CONTROL,  /* attach, registry, check */
+	FAB_INDEX,	/* buckets and slots */
+	FAB_DATA,	/* objects of the caller */
+	FAB_HOTNESS,	/* OFM flushes, group words, cursors polled for the window */
+	FAB_EVICTION,	/* claims, TWIMs, regroup copies */
+	FAB_COMPACTION, /* the same for groups with dead members, and telling who died */
+	FAB_SPACE,	/* chunk allocation, sealing, free ring */
+	FAB_CONTROL,	/* attach, registry, check */
 };
-#define FAB_PURPOSES 6
+#define FAB_PURPOSES 7
 
 /* status of an op that has not completed. */
 #define FAB_PENDING 0x7fffffff

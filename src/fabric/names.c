@@ -15,8 +15,10 @@ const char *fab_code_name(unsigned code)
 const char *fab_purpose_name(unsigned purpose)
 {
 	static const char *const names[] = {
-	    [FAB_INDEX] = "index",	 [FAB_DATA] = "data",	[FAB_HOTNESS] = "hotness",
-	    [FAB_EVICTION] = "eviction", [FAB_SPACE] = "space", [FAB_CONTROL] = "control"};
+	    [FAB_INDEX] = "index",	     [FAB_DATA] = "data",
+	    [FAB_HOTNESS] = "hotness",	     [FAB_EVICTION] = "eviction",
+	    [FAB_COMPACTION] = "compaction", [FAB_SPACE] = "space",
+	    [FAB_CONTROL] = "control"};
 
 	static_assert(ARRAY_COUNT(names) == FAB_PURPOSES, "each purpose has a name");
 	return purpose < FAB_PURPOSES ? names[purpose] : "?";
