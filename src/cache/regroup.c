@@ -61,7 +61,27 @@ int regroup_free(struct cache *c, struct regroup_source *s, enum fab_purpose pur
 	return lane_give(c->lane, c->worker, (struct lane_chunk){s->claimed.chunk, next});
 }
 
-/* READ every kept member and every head into scratch->read, one batch; others are skipped. */
+/*
+ * Kept members no further apart than this are READ by one verb, with what lies between them: 512
+ * bytes are 40 ns of a 100 Gbit/s link, and a verb of its own costs no less.
+ */
+#define READ_GAP_BYTES 512u
+
+/* Lengthen the READ before by a member that follows it closely; 0 if it does not. */
+static int join_read(struct fab_op *before, const struct twim_member *m, uint32_t *at)
+{
+	uint64_t end = before->raddr + before->len;
+
+	if (m->address < end || m->address - end > READ_GAP_BYTES)
+		return 0;
+	uint32_t more = (uint32_t)(m->address - end) + m->units * LAYOUT_UNIT_BYTES;
+
+	before->len += more;
+	*at += more;
+	return 1;
+}
+
+/* READ every kept member and every head into scratch->read, one batch; others come along. */
 static MAY_WAIT int read_kept(struct cache *c, struct regroup_scratch *scratch,
 			      const struct regroup_source *s, enum fab_purpose purpose)
 {
@@ -72,10 +92,14 @@ static MAY_WAIT int read_kept(struct cache *c, struct regroup_scratch *scratch,
 
 		if ((!s->keep[sn] && !m->is_head) || m->units == 0)
 			continue;
-		scratch->offset[sn] = at;
-		scratch->ops[n++] =
-		    fab_read(purpose, m->address, scratch->read + at, m->units * LAYOUT_UNIT_BYTES);
-		at += m->units * LAYOUT_UNIT_BYTES;
+		uint32_t bytes = m->units * LAYOUT_UNIT_BYTES;
+
+		if (n == 0 || !join_read(&scratch->ops[n - 1], m, &at)) {
+			scratch->ops[n++] =
+			    fab_read(purpose, m->address, scratch->read + at, bytes);
+			at += bytes;
+		}
+		scratch->offset[sn] = at - bytes;
 	}
 	return n ? flow_run(c->worker, scratch->ops, n) : 0;
 }
