@@ -77,8 +77,8 @@ static MAY_WAIT int publish(struct cache *c, uint32_t chunk)
 
 	cn_take_news(cn, chunk, words);
 	for (uint32_t i = 0; i < cn->dead_words; i++)
-		ops[i] =
-		    fab_faa(FAB_SPACE, plan_dead_address(p, chunk) + 8 * (uint64_t)i, words[i]);
+		ops[i] = fab_faa(FAB_COMPACTION, plan_dead_address(p, chunk) + 8 * (uint64_t)i,
+				 words[i]);
 	int status = flow_run(c->worker, ops, cn->dead_words);
 
 	for (uint32_t i = 0; i < cn->dead_words; i++)
@@ -123,9 +123,9 @@ static MAY_WAIT int compact_claimed(struct cache *c, struct evict_scratch *s,
 	int alone = cn_is_alone(cn);
 	uint64_t row_address = plan_ofm_row_address(p, ring, g->position);
 	struct fab_op ops[] = {
-	    fab_read(FAB_SPACE, plan_twim_address(p, g->chunk, g->object_count), s->twims,
+	    fab_read(FAB_COMPACTION, plan_twim_address(p, g->chunk, g->object_count), s->twims,
 		     g->object_count * TWIM_BYTES),
-	    fab_read(FAB_SPACE, row_address, s->rows, p->ofm_row_bytes),
+	    fab_read(FAB_COMPACTION, row_address, s->rows, p->ofm_row_bytes),
 	};
 	int status = flow_run(c->worker, ops, alone ? 1 : 2);
 
@@ -148,7 +148,7 @@ static MAY_WAIT int compact_claimed(struct cache *c, struct evict_scratch *s,
 	    .dead_published = !alone,
 	};
 
-	status = regroup_move(c, &s->regroup, &source, ring, FAB_SPACE);
+	status = regroup_move(c, &s->regroup, &source, ring, FAB_COMPACTION);
 	/* No evictor will come for this position: what was flushed would stay, trip upon trip. */
 	if (!status && source.freed)
 		status = evict_clear_row(c, s, row_address, s->rows);
@@ -162,7 +162,7 @@ int compact(struct cache *c)
 	uint32_t ring;
 
 	while (next_candidate(c, &group, &ring)) {
-		int status = ring_claim_middle(c->cn->pool, c->worker, FAB_SPACE, ring,
+		int status = ring_claim_middle(c->cn->pool, c->worker, FAB_COMPACTION, ring,
 					       c->cn->member.cn, &group);
 
 		if (!status)
