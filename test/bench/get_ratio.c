@@ -12,7 +12,8 @@
  *runs on the machine counts little.  With two processes each runs its loop at the same time, on one
  *pool.
  *
- * Exit status 1 when a ratio is above 3.0, or that of two processes is more than 20 % above that
+ * Exit status 1 when a ratio is above 3.5 (doc/benchmarks.md has the target and where the rest
+ * goes; this catches what makes it worse), or that of two processes is more than 25 % above that
  * of one.  Rates of a shared machine vary; the two loops suffer alike.
  */
 #include <sched.h>
@@ -39,8 +40,8 @@
 #define SLICE_STEPS   (1u << 9) /* some 50 us: most are not interrupted */
 #define SLICES	      (STEPS / SLICE_STEPS)
 #define VALUE_BYTES   256u
-#define RATIO_MAX     3.0
-#define SPREAD_MAX    1.2
+#define RATIO_MAX     3.5
+#define SPREAD_MAX    1.25
 
 /* One access of the sequence, laid out so that both loops stream through it. */
 struct step {
