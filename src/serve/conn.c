@@ -2,6 +2,7 @@
 #include "serve/conn.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -67,6 +68,7 @@ static void end(struct conn *c)
 		c->next->prev = c->prev;
 	counts_up(&w->counts.connections_closed);
 	atomic_fetch_sub_explicit(w->open_count, 1, memory_order_relaxed);
+	w->given_back += sizeof(*c) + c->held_room + c->unsent_at + c->unsent_bytes;
 	conn_destroy(c);
 }
 
@@ -164,6 +166,7 @@ static bool send_unsent(struct conn *c)
 	c->unsent_at += (size_t)sent;
 	c->unsent_bytes -= (size_t)sent;
 	if (c->unsent_bytes == 0) {
+		c->worker->given_back += c->unsent_at;
 		free(c->unsent);
 		c->unsent = NULL;
 	}
@@ -431,10 +434,15 @@ void conn_tick(struct conn_worker *w)
 			counts_up(&w->counts.connections_idle_closed);
 			end(c);
 		} else if (c->held && c->held_bytes == 0) {
+			w->given_back += c->held_room;
 			free(c->held);
 			c->held = NULL;
 			c->held_room = 0;
 		}
+	}
+	if (w->given_back >= CONN_TRIM_BYTES) {
+		malloc_trim(0);
+		w->given_back = 0;
 	}
 }
 

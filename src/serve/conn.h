@@ -24,6 +24,12 @@
 /* Replies are sent when so many bytes of them have come together. */
 #define CONN_SEND_BYTES (64u << 10)
 
+/*
+ * So much given back by connections is returned to the system at the next tick: what lies between
+ * the allocations of others the allocator would keep.
+ */
+#define CONN_TRIM_BYTES (256u << 10)
+
 /* Requests parsed before the first of them is carried out. */
 #define CONN_AHEAD 16u
 
@@ -64,6 +70,7 @@ struct conn_worker {
 	struct conn_ahead ahead[CONN_AHEAD];
 	char *in; /* [CONN_READ_BYTES] */
 	struct conn *first;
+	uint64_t given_back;	      /* bytes of connections freed since the last trim */
 	uint64_t now_ms;	      /* as of the last tick or event */
 	uint64_t idle_timeout_ms;     /* 0 none */
 	_Atomic uint32_t *open_count; /* the server's */
