@@ -203,6 +203,23 @@ static void test_kills_roomy(void **state)
 	run_kills(wish, (kills + 3) / 4);
 }
 
+/* Values of many parts: killed while they gather chunks, link, replace and give back. */
+static void test_kills_large(void **state)
+{
+	struct stress_wish wish = small;
+
+	wish.chunks = 1000;
+	wish.group_objects = 16;
+	wish.object_bytes = 300;
+	wish.keys = 300;
+	wish.value_bytes_max = 2000;
+	wish.large_bytes_max = 100000;
+	wish.large_percent = 20;
+	wish.jitter = 1;
+	wish.seed = 7;
+	run_kills(wish, (kills + 3) / 4);
+}
+
 /* ---- sleepers ----------------------------------------------------------------------------- */
 
 /* Stop one for a while, at least until everybody else has done something. */
@@ -281,13 +298,10 @@ static void test_sleeps_between_verbs(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_kills),
-	    cmocka_unit_test(test_kills_between_verbs),
-	    cmocka_unit_test(test_kills_paper),
-	    cmocka_unit_test(test_kills_updates),
-	    cmocka_unit_test(test_kills_roomy),
-	    cmocka_unit_test(test_sleeps),
-	    cmocka_unit_test(test_sleeps_between_verbs),
+	    cmocka_unit_test(test_kills),	cmocka_unit_test(test_kills_between_verbs),
+	    cmocka_unit_test(test_kills_paper), cmocka_unit_test(test_kills_updates),
+	    cmocka_unit_test(test_kills_roomy), cmocka_unit_test(test_kills_large),
+	    cmocka_unit_test(test_sleeps),	cmocka_unit_test(test_sleeps_between_verbs),
 	};
 
 	if (argc > 1 && parse_u64(argv[1], &kills))
