@@ -32,23 +32,6 @@
 #define ALARM_S	  60u
 #define CN_MAX	  3u
 
-static void require(int condition, const char *what)
-{
-	if (condition)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
-
-struct input {
-	const uint8_t *at, *end;
-};
-
-static uint8_t take(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
-
 static uint64_t take_u32(struct input *in)
 {
 	uint64_t v = take(in);
@@ -59,19 +42,6 @@ static uint64_t take_u32(struct input *in)
 }
 
 /* ---- a compute node ----------------------------------------------------------------------- */
-
-/* Time that passes by being looked at, so that a run can be repeated. */
-struct ticking {
-	struct clock clock;
-	uint64_t now_ns;
-};
-
-static uint64_t tick(const struct clock *clock)
-{
-	struct ticking *t = (struct ticking *)(uintptr_t)clock;
-
-	return t->now_ns += 1000;
-}
 
 /* Nobody else lives here: every lock is to be had. */
 static int hold_any(void *context, uint32_t cn)
@@ -101,7 +71,7 @@ static void connect_to(struct node *n, uint64_t *words, uint64_t bytes)
 	struct fab *fab;
 
 	memset(n, 0, sizeof(*n));
-	n->time = (struct ticking){.clock = {tick}, .now_ns = 1000};
+	n->time = ticking_from_start();
 	require(loop_open(words, bytes, &fab) == 0, "no connection");
 	require(fault_open(fab, &n->fault, &n->fab) == 0, "no connection");
 	worker_init(&n->worker, n->fab, &n->time.clock, 1);

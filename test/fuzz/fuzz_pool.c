@@ -33,24 +33,7 @@
 #define STEPS_MAX 400u
 #define ALARM_S	  20u
 
-static void require(int condition, const char *what)
-{
-	if (condition)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
-
 /* ---- the input ---------------------------------------------------------------------------- */
-
-struct input {
-	const uint8_t *at, *end;
-};
-
-static uint8_t take(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
 
 static uint32_t take_u16(struct input *in)
 {
@@ -60,19 +43,6 @@ static uint32_t take_u16(struct input *in)
 }
 
 /* ---- the world ---------------------------------------------------------------------------- */
-
-/* Time that passes by being looked at, so that polls fall due and a run can be repeated. */
-struct ticking {
-	struct clock clock;
-	uint64_t now_ns;
-};
-
-static uint64_t tick(const struct clock *clock)
-{
-	struct ticking *t = (struct ticking *)(uintptr_t)clock;
-
-	return t->now_ns += 1000;
-}
 
 struct node {
 	struct fault_plan fault;
@@ -170,7 +140,7 @@ static void make_world(struct world *w, struct input *in)
 	w->words = malloc(w->plan.pool_bytes);
 	require(w->words != NULL, "no memory");
 	memset(w->words, 0xa5, w->plan.pool_bytes);
-	w->time = (struct ticking){.clock = {tick}, .now_ns = 1000};
+	w->time = ticking_from_start();
 	/* Each try for a chunk may wait for a position's producer. */
 	w->verbs_max = 40000 + 20000 * (uint64_t)w->plan.chunk_count;
 	for (unsigned i = 0; i < NODES; i++) {

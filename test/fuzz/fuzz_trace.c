@@ -14,7 +14,6 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,14 +31,6 @@
 #define REQUESTS_MAX 5000 /* a few packed bytes can stand for very many records */
 
 static const char *const formats[] = {"oracleGeneral", "u32", "u64", "be32", "be64", "csv"};
-
-static void require(bool condition, const char *what)
-{
-	if (condition)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
 
 struct memory_file {
 	int fd;
