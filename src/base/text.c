@@ -1,6 +1,7 @@
 /* text.c: numbers with units, wrapped sentences and aligned tables. */
 #include "base/text.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -86,6 +87,14 @@ const char *text_grouped(struct text *t, uint64_t n)
 	}
 	*to = '\0';
 	return t->s;
+}
+
+size_t text_list(char *text, size_t text_bytes, size_t used, const char *sentence, uint64_t n)
+{
+	if (n && used < text_bytes)
+		used += (size_t)snprintf(text + used, text_bytes - used, "%s%s: %" PRIu64,
+					 used ? "; " : "", sentence, n);
+	return used;
 }
 
 void text_wrap(FILE *out, const char *sentence, unsigned indent, unsigned columns)

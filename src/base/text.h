@@ -36,6 +36,12 @@ const char *text_duration(struct text *t, uint64_t ns);
 const char *text_grouped(struct text *t, uint64_t n);
 
 /*
+ * Append "sentence: n" to a list in text, of which used characters are written, behind "; " unless
+ * it is the first; nothing when n is 0.  Cut where text is full.  The characters used then.
+ */
+size_t text_list(char *text, size_t text_bytes, size_t used, const char *sentence, uint64_t n);
+
+/*
  * Print a sentence from column indent (where the cursor stands) on, broken at spaces so that no
  * line passes column columns; continuation lines are indented, and a line feed ends it.
  */

@@ -1,11 +1,11 @@
 /* rebuild.c: the transcript of rebuild.h. */
 #include "pool/rebuild.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "layout/stats.h"
 #include "pool/index.h"
 #include "pool/registry.h"
@@ -439,10 +439,7 @@ void rebuild_report_print(const struct rebuild_report *r, char *text, size_t tex
 	size_t used = 0;
 
 	snprintf(text, text_bytes, "nothing");
-#define FIELD(name, sentence)                                                              \
-	if (r->name && used < text_bytes)                                                  \
-		used += (size_t)snprintf(text + used, text_bytes - used, "%s%s: %" PRIu64, \
-					 used ? "; " : "", sentence, r->name);
+#define FIELD(name, sentence) used = text_list(text, text_bytes, used, sentence, r->name);
 	REBUILD_FIELDS(FIELD)
 #undef FIELD
 }

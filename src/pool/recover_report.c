@@ -1,8 +1,9 @@
 /* recover_report.c: what recoveries did, summed up, in words, and as a bound in verbs. */
-#include <inttypes.h>
+#include "pool/recover.h"
+
 #include <stdio.h>
 
-#include "pool/recover.h"
+#include "base/text.h"
 
 void recover_report_merge(struct recover_report *into, const struct recover_report *from)
 {
@@ -48,10 +49,7 @@ void recover_report_print(const struct recover_report *r, char *text, size_t tex
 	size_t used = 0;
 
 	snprintf(text, text_bytes, "nothing");
-#define FIELD(name, sentence)                                                              \
-	if (r->name && used < text_bytes)                                                  \
-		used += (size_t)snprintf(text + used, text_bytes - used, "%s%s: %" PRIu64, \
-					 used ? "; " : "", sentence, r->name);
+#define FIELD(name, sentence) used = text_list(text, text_bytes, used, sentence, r->name);
 	RECOVER_FIELDS(FIELD)
 #undef FIELD
 }

@@ -197,12 +197,27 @@ static void decimals_are_finite(void **state)
 	assert_true(v == 1000);
 }
 
+static void a_list_of_counts_is_cut_where_it_is_full(void **state)
+{
+	char text[24] = "";
+	size_t used = text_list(text, sizeof(text), 0, "lost", 0);
+
+	assert_int_equal(used, 0);
+	used = text_list(text, sizeof(text), used, "freed", 3);
+	used = text_list(text, sizeof(text), used, "reset", 12);
+	assert_string_equal(text, "freed: 3; reset: 12");
+	used = text_list(text, sizeof(text), used, "queued again", 1);
+	assert_string_equal(text, "freed: 3; reset: 12; qu");
+	assert_true(text_list(text, sizeof(text), used, "more", 1) == used);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(numbers_have_three_digits_and_a_unit),
 	    cmocka_unit_test(a_table_is_aligned),
 	    cmocka_unit_test(a_table_that_cannot_be_written_says_so),
+	    cmocka_unit_test(a_list_of_counts_is_cut_where_it_is_full),
 	    cmocka_unit_test(sentences_wrap_at_spaces),
 	    cmocka_unit_test(integers_are_whole_strings),
 	    cmocka_unit_test(counts_take_powers_of_1000),
