@@ -237,20 +237,23 @@ static MAY_WAIT void execute_delete(struct executor *e, const struct request *r)
 	}
 }
 
+int execute_flush_order(struct executor *e, const struct request *r)
+{
+	counts_up(&e->counts->cmd_flush);
+	if (r->exptime <= 0)
+		return session_flush(e->session);
+	e->flush_later(e->context, (uint64_t)r->exptime);
+	return 0;
+}
+
 static MAY_WAIT void execute_flush(struct executor *e, const struct request *r)
 {
-	int status = 0;
-
 	if (!e->flush_permitted) {
 		reply(e, r, "CLIENT_ERROR flush_all not allowed");
 		return;
 	}
-	counts_up(&e->counts->cmd_flush);
-	/* A delay that names a time in the past means now. */
-	if (r->exptime > 0)
-		e->flush_later(e->context, (uint64_t)r->exptime);
-	else
-		status = session_flush(e->session);
+	int status = execute_flush_order(e, r);
+
 	if (status)
 		reply_error(e, r, status);
 	else

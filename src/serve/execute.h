@@ -94,6 +94,12 @@ MAY_WAIT int execute_arithmetic(struct executor *, struct cache_key, const struc
 /* The value that was to replace this one could not be stored: the old one must not be read on. */
 MAY_WAIT void execute_forget(struct executor *, struct cache_key);
 
+/*
+ * Carry out a flush order that is permitted, now or when its delay is over; a delay that names a
+ * time in the past means now.  0, or as session_flush().
+ */
+MAY_WAIT int execute_flush_order(struct executor *, const struct request *);
+
 /* Count a store by what came of it. */
 void execute_count_store(struct executor *, int status, bool is_cas);
 /* Count and give the line that a client gets for an error. */

@@ -268,17 +268,12 @@ static MAY_WAIT void execute_binary_delete(struct executor *e, const struct requ
 
 static MAY_WAIT void execute_binary_flush(struct executor *e, const struct request *r)
 {
-	int status = 0;
-
 	if (!e->flush_permitted) {
 		write_status(e, r, BINARY_UNKNOWN_COMMAND);
 		return;
 	}
-	counts_up(&e->counts->cmd_flush);
-	if (r->exptime > 0)
-		e->flush_later(e->context, (uint64_t)r->exptime);
-	else
-		status = session_flush(e->session);
+	int status = execute_flush_order(e, r);
+
 	if (status)
 		write_status(e, r, status_of(e, status, 0, 0));
 	else
