@@ -177,8 +177,8 @@ static void take_all_chunks(const struct rig *r)
 }
 
 /*
- * A deadline that has passed: nothing is done.  One that passes while a Set seeks space, every chunk
- * being in another node's hand: it gives up, and leaves nothing.
+ * A deadline that has passed: nothing is done.  One that passes while a Set seeks space, every
+ * chunk being in another node's hand: it gives up, and leaves nothing.
  */
 static void test_deadline(void **state)
 {
