@@ -56,7 +56,7 @@ def main():
     share = {k: 100 * v["share"] for k, v in r["verbs"]["by_purpose"].items()}
     print("\nshare of verbs      hotness  eviction   space  Get and Set")
     print(f"  {'FORGE, this run':17} {share['hotness']:7.1f} % {share['eviction']:7.1f} % "
-          f"{share['space']:5.1f} % {share['index'] + share['data'] + share['control']:10.1f} %")
+          f"{share['space'] + share['compaction']:5.1f} % {share['index'] + share['data'] + share['control']:10.1f} %")
     for label, hotness, eviction, rest in PUBLISHED:
         print(f"  {label:17} {hotness:7.1f} % {eviction:7.1f} %       - {rest:10.1f} %")
     print("  (those below: published for YCSB on RDMA, cache 10 %, 16 threads)")
