@@ -145,9 +145,9 @@ const struct liveness *alive_liveness(struct alive *a)
 	return &a->liveness;
 }
 
-int alive_is_forked(const struct alive *a)
+const _Atomic int *alive_forked(const struct alive *a)
 {
-	return atomic_load_explicit(&a->forked, memory_order_relaxed);
+	return &a->forked;
 }
 
 int alive_is_held(struct alive *a, uint32_t cn)

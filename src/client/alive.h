@@ -40,8 +40,11 @@ void alive_close(struct alive *);
 /* What the pool layer uses; borrowed, valid until alive_close(). */
 const struct liveness *alive_liveness(struct alive *);
 
-/* Is this a child of the process that opened it?  Then nothing may be done with its sessions. */
-int alive_is_forked(const struct alive *);
+/*
+ * Becomes 1 in a child of the process that opened it: then nothing may be done with its sessions.
+ * Valid until close.
+ */
+const _Atomic int *alive_forked(const struct alive *);
 
 /*
  * Is the compute node alive?  1, 0, or FORGE_E_SYSTEM and the like when it cannot be told.

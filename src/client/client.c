@@ -7,11 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/alive.h"
 #include "client/host.h"
-#include "client/name.h"
-#include "fabric/delay.h"
-#include "fabric/shm.h"
+#include "client/link.h"
 #include "pool/recover.h"
 
 /*
@@ -23,12 +20,10 @@
 #define JOIN_NAPS   250u
 
 struct client {
-	struct shm_map *map;
-	struct alive *alive;
+	struct link *link;
 	struct pool pool;
 	struct cn cn;
 	struct client_options options;
-	uint64_t latency_us;
 	/* Joining and leaving are a worker's business too; this one is the client's own. */
 	struct fab *fab;
 	struct worker worker;
@@ -43,18 +38,6 @@ struct session {
 	struct lane lane;
 	struct cache cache;
 };
-
-static int client_connect(struct client *c, struct fab **out)
-{
-	int status = shm_open_connection(c->map, out);
-
-	if (status || !c->latency_us)
-		return status;
-	struct fab *inner = *out;
-
-	*out = NULL;
-	return delay_open(inner, 1000 * c->latency_us, clock_monotonic(), out);
-}
 
 static int choose_policy(struct client *c, const struct policy **out, char *error_text,
 			 size_t error_bytes)
@@ -87,7 +70,7 @@ static int client_try_to_join(struct client *c, const struct policy *policy,
 	    .worker_count = c->options.session_count,
 	    .poll_interval_us = c->options.poll_interval_us,
 	    .open_groups = c->options.open_groups,
-	    .alive = alive_liveness(c->alive),
+	    .alive = link_liveness(c->link),
 	};
 	struct recover_report report = {0};
 	uint32_t dead_count;
@@ -115,7 +98,7 @@ static int client_join(struct client *c, const struct policy *policy)
 static int client_attach(struct client *c, char *error_text, size_t error_bytes)
 {
 	const struct policy *policy;
-	int status = client_connect(c, &c->fab);
+	int status = link_connect(c->link, &c->fab);
 
 	if (status) {
 		snprintf(error_text, error_bytes, "connecting: %s", status_sentence(status));
@@ -123,7 +106,7 @@ static int client_attach(struct client *c, char *error_text, size_t error_bytes)
 	}
 	worker_init(&c->worker, c->fab, clock_monotonic(), c->options.seed);
 	status = pool_open(&c->worker, &c->pool, error_text, error_bytes);
-	if (!status)
+	if (!status && link_base(c->link))
 		status = host_check(&c->pool, error_text, error_bytes);
 	if (!status)
 		status = choose_policy(c, &policy, error_text, error_bytes);
@@ -147,8 +130,7 @@ static int client_attach(struct client *c, char *error_text, size_t error_bytes)
 static void client_destroy(struct client *c)
 {
 	fab_close(c->fab);
-	alive_close(c->alive);
-	shm_map_close(c->map);
+	link_close(c->link);
 	free(c);
 }
 
@@ -156,22 +138,14 @@ int client_open(const char *pool_name, const struct client_options *options, str
 		char *error_text, size_t error_bytes)
 {
 	struct client *c = calloc(1, sizeof(*c));
-	struct pool_name name;
 
 	if (!c) {
 		snprintf(error_text, error_bytes, "%s", status_sentence(FORGE_E_NO_MEMORY));
 		return FORGE_E_NO_MEMORY;
 	}
 	c->options = *options;
-	int status = name_parse(pool_name, &name, error_text, error_bytes);
+	int status = link_open(pool_name, 0, &c->link, error_text, error_bytes);
 
-	c->latency_us = name.latency_us;
-	if (!status)
-		status = shm_map_open(name.where, 0, error_text, error_bytes, &c->map);
-	if (!status && alive_open(name.where, c->map, &c->alive)) {
-		status = FORGE_E_NO_MEMORY;
-		snprintf(error_text, error_bytes, "%s", status_sentence(status));
-	}
 	if (!status)
 		status = client_attach(c, error_text, error_bytes);
 	if (status) {
@@ -186,7 +160,7 @@ void client_close(struct client *c)
 {
 	if (!c)
 		return;
-	if (alive_is_forked(c->alive))
+	if (link_is_forked(c->link))
 		cn_memory_destroy(&c->cn); /* the compute node is the parent's */
 	else
 		cn_close(&c->cn, &c->worker);
@@ -216,7 +190,7 @@ uint64_t client_memory_bytes(const struct client *c)
 static int session_attach(struct session *s)
 {
 	struct client *c = s->client;
-	int status = client_connect(c, &s->fab);
+	int status = link_connect(c->link, &s->fab);
 
 	if (!status && c->options.count_verbs) {
 		struct fab *inner = s->fab;
@@ -293,7 +267,7 @@ void session_close(struct session *s)
 {
 	if (!s)
 		return;
-	if (!alive_is_forked(s->client->alive))
+	if (!link_is_forked(s->client->link))
 		cache_drain(&s->cache); /* in a child: the parent's to give back */
 	cache_fini(&s->cache);
 	lane_fini(&s->lane);
@@ -304,21 +278,21 @@ void session_close(struct session *s)
 
 int session_get(struct session *s, struct cache_key key, struct cache_value *out)
 {
-	if (unlikely(alive_is_forked(s->client->alive)))
+	if (unlikely(link_is_forked(s->client->link)))
 		return FORGE_E_FORKED;
 	return cache_get(&s->cache, key, out);
 }
 
 int session_set(struct session *s, struct cache_key key, const struct cache_item *item)
 {
-	if (unlikely(alive_is_forked(s->client->alive)))
+	if (unlikely(link_is_forked(s->client->link)))
 		return FORGE_E_FORKED;
 	return cache_set(&s->cache, key, item);
 }
 
 int session_delete(struct session *s, struct cache_key key)
 {
-	if (unlikely(alive_is_forked(s->client->alive)))
+	if (unlikely(link_is_forked(s->client->link)))
 		return FORGE_E_FORKED;
 	return cache_delete(&s->cache, key);
 }
@@ -326,7 +300,7 @@ int session_delete(struct session *s, struct cache_key key)
 int session_store(struct session *s, struct cache_key key, enum cache_store mode,
 		  const struct cache_item *item, uint64_t *cas_id)
 {
-	if (unlikely(alive_is_forked(s->client->alive)))
+	if (unlikely(link_is_forked(s->client->link)))
 		return FORGE_E_FORKED;
 	return cache_store(&s->cache, key, mode, item, cas_id);
 }
@@ -334,7 +308,7 @@ int session_store(struct session *s, struct cache_key key, enum cache_store mode
 int session_arithmetic(struct session *s, struct cache_key key, const struct cache_arith *arith,
 		       uint64_t *value, uint64_t *cas_id)
 {
-	if (unlikely(alive_is_forked(s->client->alive)))
+	if (unlikely(link_is_forked(s->client->link)))
 		return FORGE_E_FORKED;
 	return cache_arithmetic(&s->cache, key, arith, value, cas_id);
 }
@@ -342,21 +316,21 @@ int session_arithmetic(struct session *s, struct cache_key key, const struct cac
 int session_touch(struct session *s, struct cache_key key, uint64_t expiry_ms,
 		  struct cache_value *out)
 {
-	if (unlikely(alive_is_forked(s->client->alive)))
+	if (unlikely(link_is_forked(s->client->link)))
 		return FORGE_E_FORKED;
 	return cache_touch(&s->cache, key, expiry_ms, out);
 }
 
 int session_delete_if(struct session *s, struct cache_key key, uint64_t cas_id)
 {
-	if (unlikely(alive_is_forked(s->client->alive)))
+	if (unlikely(link_is_forked(s->client->link)))
 		return FORGE_E_FORKED;
 	return cache_delete_if(&s->cache, key, cas_id);
 }
 
 int session_flush(struct session *s)
 {
-	if (unlikely(alive_is_forked(s->client->alive)))
+	if (unlikely(link_is_forked(s->client->link)))
 		return FORGE_E_FORKED;
 	return cache_flush(&s->cache);
 }
@@ -364,7 +338,7 @@ int session_flush(struct session *s)
 int session_change(struct session *s, struct cache_key key, const struct cache_change *change,
 		   uint64_t *cas_id)
 {
-	if (unlikely(alive_is_forked(s->client->alive)))
+	if (unlikely(link_is_forked(s->client->link)))
 		return FORGE_E_FORKED;
 	return cache_change(&s->cache, key, change, cas_id);
 }
@@ -422,9 +396,11 @@ static void expect_objects(const struct plan *p, const char *base, const struct 
 void session_expect(struct session *s, const struct cache_key *keys, unsigned n)
 {
 	const struct plan *p = &s->client->pool.plan;
-	const char *base = shm_map_base(s->client->map);
+	const char *base = link_base(s->client->link);
 	struct index_home homes[EXPECT_KEYS_MAX];
 
+	if (!base)
+		return;
 	n = (unsigned)min_u64(n, EXPECT_KEYS_MAX);
 	for (unsigned i = 0; i < n; i++) {
 		homes[i] = index_locate(p, keys[i].data, keys[i].bytes);
@@ -436,7 +412,7 @@ void session_expect(struct session *s, const struct cache_key *keys, unsigned n)
 
 int session_tend(struct session *s)
 {
-	if (unlikely(alive_is_forked(s->client->alive)))
+	if (unlikely(link_is_forked(s->client->link)))
 		return FORGE_E_FORKED;
 	int status = cache_begin(&s->cache);
 
@@ -465,14 +441,14 @@ int session_cache_open(struct session *s, struct worker *w, struct cache *out)
 
 void session_cache_close(struct session *s, struct cache *c)
 {
-	if (!alive_is_forked(s->client->alive))
+	if (!link_is_forked(s->client->link))
 		tally_close(&c->tally, c->worker);
 	cache_fini(c);
 }
 
 int client_is_forked(const struct client *c)
 {
-	return alive_is_forked(c->alive);
+	return link_is_forked(c->link);
 }
 
 const struct cache_counters *session_counters(const struct session *s)

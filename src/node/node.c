@@ -451,11 +451,6 @@ uint32_t node_attached_count(struct node *n)
 	return count;
 }
 
-int node_is_serving(const char *where, char *error_text, size_t error_bytes)
-{
-	return shm_is_held(where, ALIVE_NODE_BYTE, error_text, error_bytes);
-}
-
 const char *node_story(const struct node *n)
 {
 	return n->story;

@@ -112,10 +112,4 @@ uint32_t node_attached_count(struct node *);
 MAY_WAIT int node_inspect(const char *where, struct pool *out, char *error_text,
 			  size_t error_bytes);
 
-/*
- * Does a node serve this pool?  1 or 0 (the pool is there but cold: no node holds it), or
- * FORGE_E_POOL_ABSENT, FORGE_E_INVAL, FORGE_E_SYSTEM.
- */
-int node_is_serving(const char *where, char *error_text, size_t error_bytes);
-
 #endif

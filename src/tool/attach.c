@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "node/node.h"
+#include "client/link.h"
 
 static void hold_signals(sigset_t *before)
 {
@@ -21,7 +21,7 @@ static void hold_signals(sigset_t *before)
 int tool_check_served(const struct command *c, const char *pool_name)
 {
 	char text[512];
-	int served = node_is_serving(pool_name, text, sizeof(text));
+	int served = link_probe(pool_name, text, sizeof(text));
 
 	if (served > 0)
 		return 0;

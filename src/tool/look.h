@@ -18,8 +18,7 @@ struct look_at {
 	struct worker worker;
 	int is_served; /* does a node hold it? */
 	struct fab *fab;
-	struct shm_map *map;
-	struct alive *alive;
+	struct link *link;
 };
 
 /* Look at a pool; prints the error for c if that fails.  0, or the exit status to end with. */

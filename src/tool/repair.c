@@ -1,18 +1,17 @@
-/* repair.c: a writable mapping, the locks that prove life, and the recovery that all share. */
+/* repair.c: a link of its own, the locks that prove life, and the recovery that all share. */
 #include "tool/repair.h"
 
 #include <stdio.h>
 
 #include "base/text.h"
-#include "client/alive.h"
-#include "fabric/shm.h"
+#include "client/link.h"
 
 /* Who can be told to be neither alive nor dead is not touched, and neither is anybody else. */
-static int check_provable(const struct command *c, const char *pool_name, struct alive *alive,
+static int check_provable(const struct command *c, const char *pool_name, struct link *link,
 			  uint32_t cn_max)
 {
 	for (uint32_t cn = 0; cn < cn_max; cn++) {
-		int held = alive_is_held(alive, cn);
+		int held = link_is_held(link, cn);
 
 		if (held < 0)
 			return tool_fail(c,
@@ -28,7 +27,7 @@ static int check_provable(const struct command *c, const char *pool_name, struct
  * Damage to the metadata first, which recovery has to believe; then what the dead left; then all
  * that a check at rest finds.  Damage is mended only while nobody is attached.
  */
-static MAY_WAIT int repair_all(struct pool *pool, struct worker *w, struct alive *alive,
+static MAY_WAIT int repair_all(struct pool *pool, struct worker *w, struct link *link,
 			       struct repair *out)
 {
 	uint32_t cn_max = pool->plan.cn_max;
@@ -36,72 +35,68 @@ static MAY_WAIT int repair_all(struct pool *pool, struct worker *w, struct alive
 	struct check_report after;
 	int status = 0;
 
-	if (alive_hold_all(alive, cn_max) == 0) {
+	if (link_hold_all(link, cn_max) == 0) {
 		status = mend_is_needed(w, pool, &first);
 		if (status == FORGE_E_CORRUPT)
 			status = mend_pool(w, pool, &out->mended, &after);
-		alive_release_all(alive, cn_max);
+		link_release_all(link, cn_max);
 	}
 	if (status && status != FORGE_E_CORRUPT)
 		return status;
-	status = recover_repair(pool, w, alive_liveness(alive), &out->report, &out->dead_count);
-	out->attached = alive_hold_all(alive, cn_max) != 0;
+	status = recover_repair(pool, w, link_liveness(link), &out->report, &out->dead_count);
+	out->attached = link_hold_all(link, cn_max) != 0;
 	if (status || out->attached)
 		return status;
 	status = mend_pool(w, pool, &out->mended, &after);
-	alive_release_all(alive, cn_max);
+	link_release_all(link, cn_max);
 	/* The check that follows says what is left. */
 	return status == FORGE_E_CORRUPT ? 0 : status;
 }
 
-static int repair_mapped(const struct command *c, const char *pool_name, struct shm_map *map,
-			 struct fab *fab, struct repair *out)
+static int repair_over(const struct command *c, const char *pool_name, struct link *link,
+		       struct fab *fab, struct repair *out)
 {
 	struct worker w;
 	struct pool pool;
-	struct alive *alive;
 	char text[512];
 
 	worker_init(&w, fab, clock_monotonic(), 0);
 	if (pool_open(&w, &pool, text, sizeof(text)))
 		return tool_fail(c, "%s: %s", pool_name, text);
-	if (alive_open(pool_name, map, &alive))
-		return tool_fail(c, "%s", status_sentence(FORGE_E_NO_MEMORY));
-	int status = check_provable(c, pool_name, alive, pool.plan.cn_max);
+	int status = check_provable(c, pool_name, link, pool.plan.cn_max);
 
 	if (!status) {
 		uint64_t start_ns = clock_now_ns(w.clock);
 
-		status = repair_all(&pool, &w, alive, out);
+		status = repair_all(&pool, &w, link, out);
 		out->took_ns = clock_now_ns(w.clock) - start_ns;
 		if (status)
 			status = tool_fail(c, "%s: repairing: %s (%s): run it again", pool_name,
 					   status_sentence(status), status_name(status));
 	}
-	alive_close(alive);
 	return status;
 }
 
 int repair_run(const struct command *c, const char *pool_name, struct repair *out)
 {
-	struct shm_map *map;
+	struct link *link;
 	struct fab *fab;
 	char text[512];
-	int status = shm_map_open(pool_name, SHM_MAP_LAZY, text, sizeof(text), &map);
+	int status = link_open(pool_name, LINK_LAZY, &link, text, sizeof(text));
 
 	*out = (struct repair){0};
 	if (status == FORGE_E_POOL_ABSENT)
 		return tool_fail_absent(c, pool_name);
 	if (status)
 		return tool_fail(c, "%s", text);
-	status = shm_open_connection(map, &fab);
+	status = link_connect(link, &fab);
 	if (status) {
 		status = tool_fail(c, "%s: %s", pool_name, status_sentence(status));
 	} else {
-		status = repair_mapped(c, pool_name, map, fab, out);
+		status = repair_over(c, pool_name, link, fab, out);
 		fab_close(fab);
 	}
-	shm_map_close(map);
+	link_close(link);
 	return status;
 }
 

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/opts.h"
 #include "base/text.h"
+#include "client/link.h"
 #include "node/node.h"
 #include "policy/policy.h"
 #include "tool/attach.h"
@@ -218,7 +219,7 @@ static void look_at_node(void *context)
 {
 	struct serving *s = context;
 	char text[512];
-	bool gone = node_is_serving(s->pool_name, text, sizeof(text)) != 1;
+	bool gone = link_probe(s->pool_name, text, sizeof(text)) != 1;
 
 	if (gone && !s->node_is_gone)
 		log_warn("%s: its memory node has ended: start it again with 'forge node --pool "

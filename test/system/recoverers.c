@@ -33,6 +33,7 @@
 #include "base/parse.h"
 #include "base/prng.h"
 #include "client/alive.h"
+#include "client/link.h"
 #include "herd.h"
 #include "jitter.h"
 #include "node/node.h"
@@ -262,7 +263,7 @@ static int wait_until_served(int served)
 	uint64_t start_ns = herd_now_ns();
 	char error[256];
 
-	while (node_is_serving(stress_pool_name(herd.s), error, sizeof(error)) != served) {
+	while (link_probe(stress_pool_name(herd.s), error, sizeof(error)) != served) {
 		if (herd_now_ns() - start_ns > HERD_STALL_S * UINT64_C(1000000000)) {
 			print_error("the pool is%s served\n", served ? " not" : " still");
 			return -1;

@@ -1,0 +1,95 @@
+/*
+ * link.h: how a process reaches one memory node, whatever lies between: a pool by its name, the
+ * connections of its threads, and the locks that prove who lives.
+ *
+ * Called by clients, and by tools that look at a pool or mend it; the node itself owns its memory
+ * and needs no link.  A link belongs to one process; any thread of it may call.  Connections are
+ * one for a thread and are closed before their link.  What differs from medium to medium is in
+ * link_medium.h and below; nobody above asks which one it is.
+ *
+ * Names are what client/name.h takes apart.
+ */
+#ifndef FORGE_CLIENT_LINK_H
+#define FORGE_CLIENT_LINK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/link_medium.h"
+#include "fabric/fabric.h"
+#include "pool/registry.h"
+
+struct link;
+
+/* Flags of link_open(). */
+#define LINK_LAZY      0x01 /* for a tool that looks at little: prepare no more than needed */
+#define LINK_READ_ONLY 0x02 /* nothing but READs will be posted, and no lock be taken */
+
+/*
+ * Reach the pool of that name.  error_text names what is wrong and the remedy.
+ * 0; FORGE_E_INVAL for a name that cannot be one; FORGE_E_POOL_ABSENT, _POOL_TRUNCATED,
+ * _POOL_SPACE, _NO_MEMORY, _SYSTEM as the medium has it.
+ */
+int link_open(const char *pool_name, int flags, struct link **out, char *error_text,
+	      size_t error_bytes);
+
+/* Every connection over it has been closed.  NULL is permitted. */
+void link_close(struct link *);
+
+/*
+ * A connection for the calling thread; the caller closes it.
+ * 0, FORGE_E_NO_MEMORY, FORGE_E_NODE, FORGE_E_SYSTEM.
+ */
+int link_connect(struct link *, struct fab **out);
+
+/* What the pool layer joins and recovers by; borrowed, valid until close. */
+static inline const struct liveness *link_liveness(const struct link *l)
+{
+	return l->liveness;
+}
+
+/* Is this a child that fork() made of the process that opened it?  Then nothing may be posted. */
+static inline int link_is_forked(const struct link *l)
+{
+	return atomic_load_explicit(l->forked, memory_order_relaxed);
+}
+
+/*
+ * The memory, if it is mapped here, else NULL: for prefetches alone, others change it at any
+ * time.  What is not mapped has another clock, too, and may be on another host.
+ */
+static inline const char *link_base(const struct link *l)
+{
+	return l->base;
+}
+
+/* The size of what the node exports. */
+static inline uint64_t link_bytes(const struct link *l)
+{
+	return l->bytes;
+}
+
+/*
+ * Is that compute node alive?  1, 0, or an error when it cannot be told: FORGE_E_POOL_ABSENT when
+ * the name has gone or stands for another pool, FORGE_E_SYSTEM, FORGE_E_NODE.  Changes nothing.
+ */
+int link_is_held(struct link *, uint32_t cn);
+
+/* Does a memory node serve it, as far as can be told?  1 or 0. */
+int link_is_served(struct link *);
+
+/*
+ * Take the locks of all ids below cn_max, so that nobody is attached and nobody can come.
+ * 0; FORGE_E_AGAIN, with none taken, when somebody is there or it cannot be told.
+ */
+int link_hold_all(struct link *, uint32_t cn_max);
+void link_release_all(struct link *, uint32_t cn_max);
+
+/*
+ * Does a node serve the pool of that name?  Opens no link.
+ * 1 or 0 (the pool is there but cold: no node holds it), or FORGE_E_POOL_ABSENT, FORGE_E_INVAL,
+ * FORGE_E_SYSTEM with the reason in error_text.
+ */
+int link_probe(const char *pool_name, char *error_text, size_t error_bytes);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * link_medium.h: what a medium tells link.c about itself: the media include it, and nobody else
+ * but link.h.
+ *
+ * A medium is a file link_NAME.c with a table of functions.  Its open() allocates a struct that
+ * begins with a struct link and fills that in; link.c adds what is common to all media.
+ */
+#ifndef FORGE_CLIENT_LINK_MEDIUM_H
+#define FORGE_CLIENT_LINK_MEDIUM_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct fab;
+struct link;
+struct liveness;
+
+/* See link.h, function by function. */
+struct link_medium {
+	int (*open)(const char *where, int flags, struct link **out, char *error_text,
+		    size_t error_bytes);
+	void (*close)(struct link *);
+	int (*connect)(struct link *, struct fab **out);
+	int (*is_held)(struct link *, uint32_t cn);
+	int (*is_served)(struct link *);
+	int (*probe)(const char *where, char *error_text, size_t error_bytes);
+};
+
+struct link {
+	const struct link_medium *medium;
+	const struct liveness *liveness;
+	const _Atomic int *forked; /* set in a child of the process that opened it */
+	const char *base;	   /* NULL: not mapped */
+	uint64_t bytes;
+	uint64_t latency_us; /* link.c's: what every verb takes at least */
+};
+
+extern const struct link_medium link_shm;
+
+#endif
