@@ -68,6 +68,9 @@ struct bench_place {
 	const _Atomic uint32_t *stopping; /* non-zero: end */
 	_Atomic uint64_t *positions;	  /* [count x BENCH_POSITION_STRIDE], at first 0 */
 	uint64_t *lag_waits;
+	/* Let others run for a moment; NULL: sched_yield(). */
+	void (*pause)(void *context);
+	void *pause_context;
 };
 
 #define BENCH_POSITION_STRIDE 8u /* words: a cache line each */
@@ -159,6 +162,12 @@ struct bench_result {
  */
 int bench_run(const struct bench_setup *, const struct bench_load *, struct bench_result *out,
 	      char *error_text, size_t error_bytes);
+
+/* Is there a part before the measured one? */
+static inline bool bench_warms_up(const struct bench_setup *setup, const struct bench_load *load)
+{
+	return setup->warm_up.operations || setup->warm_up.ns || load->sets_warm_up_itself;
+}
 
 static inline double bench_ratio(uint64_t part, uint64_t whole)
 {

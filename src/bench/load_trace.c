@@ -51,7 +51,10 @@ static void keep_order(struct replay_state *s)
 	while (s->at > s->replay->lag && slowest(&s->place) < s->at - s->replay->lag &&
 	       !atomic_load_explicit(s->place.stopping, memory_order_relaxed)) {
 		++*s->place.lag_waits;
-		sched_yield();
+		if (s->place.pause)
+			s->place.pause(s->place.pause_context);
+		else
+			sched_yield();
 	}
 }
 
