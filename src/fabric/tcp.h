@@ -1,0 +1,64 @@
+/*
+ * tcp.h: a provider for compute nodes without RDMA: verbs over TCP or a Unix socket.
+ *
+ * Who may call: set-up code of clients, tools and tests, on any thread; a connection then belongs
+ * to one thread.  What passes over the socket is tcp_wire.h and doc/wire.md; the node's side is
+ * tcp_server.h.  post encodes, kick sends once, poll reads what has come and completes ops in the
+ * order of their posts.  Nothing waits except a post that finds TCP_OPS_OUT_MAX ops out, or the
+ * socket and the connection's own buffer full; it then reads replies until there is room.  What
+ * every op promises: it completes within its deadline (struct tcp_settings), with FORGE_E_NODE if
+ * the node did not answer; from then on all ops of the connection do at once.
+ *
+ * A connection takes TCP_BUFFER_BYTES each way and 24 bytes for each op that may be out.
+ *
+ * In a child made by fork() the sockets are closed, without a word to the node, and every op is
+ * FORGE_E_NODE.
+ */
+#ifndef FORGE_FABRIC_TCP_H
+#define FORGE_FABRIC_TCP_H
+
+#include "fabric/fabric.h"
+#include "fabric/tcp_wire.h"
+
+/* Within this an op has completed, one way or the other. */
+#define TCP_DEADLINE_MS 1000u
+
+/* Ops that may be out at once on a connection, and of one post. */
+#define TCP_OPS_OUT_MAX	  4096u
+#define TCP_BATCH_OPS_MAX 1024u
+
+#define TCP_BUFFER_BYTES 65536u
+
+/* Where the node is, and as whom to come; 0 in any number means its default. */
+struct tcp_settings {
+	const char *where; /* tcp://host:port, tcp://[address]:port or unix:/path */
+	uint8_t instance[WIRE_INSTANCE_BYTES]; /* tcp_instance(); the same for all of a client */
+	uint8_t role;			       /* enum wire_role, the least needed; 0: full */
+	uint64_t fingerprint;		       /* of the layout one was built with; 0: any */
+	uint32_t deadline_ms;		       /* of an op, and of connecting */
+	uint32_t spin_us;		       /* how long fab_wait() looks before it sleeps */
+};
+
+/* Is that the name of something this provider reaches?  Pure. */
+int tcp_is_where(const char *where);
+
+/* A name for a new instance, random. */
+void tcp_instance(uint8_t out[WIRE_INSTANCE_BYTES]);
+
+/*
+ * Connect, and say hello.  *welcome is what the node is.  Waits, at most deadline_ms for each
+ * address of the host.  error_text (never NULL) names the node and the remedy.
+ * 0; FORGE_E_NODE when nobody answers there, or not in time; FORGE_E_INVAL for a name that cannot
+ * be; FORGE_E_LAYOUT, FORGE_E_DENIED, FORGE_E_AGAIN when the node refuses; FORGE_E_NO_MEMORY;
+ * FORGE_E_SYSTEM.
+ */
+int tcp_open(const struct tcp_settings *, struct wire_welcome *welcome, char *error_text,
+	     size_t error_bytes, struct fab **out);
+
+/*
+ * For those who wait for several connections in one loop of their own: the socket, readable when
+ * there may be something for poll; -1 once the node is lost.
+ */
+int tcp_socket(struct fab *f);
+
+#endif
