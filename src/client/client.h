@@ -5,8 +5,7 @@
  * a connection, a lane and scratch.  A client is shared by its sessions; a session belongs to
  * one thread.  Close every session before its client.
  *
- * A pool's name: `shm:/name` (POSIX shared memory), or a path to a file that can be mapped
- * (`file:/path`, `/path`, `./path`), and what client/name.h permits behind it.
+ * client/name.h says how a pool is named.
  */
 #ifndef FORGE_CLIENT_CLIENT_H
 #define FORGE_CLIENT_CLIENT_H

@@ -15,16 +15,17 @@
 struct fab;
 struct link;
 struct liveness;
+struct pool_name;
 
 /* See link.h, function by function. */
 struct link_medium {
-	int (*open)(const char *where, int flags, struct link **out, char *error_text,
+	int (*open)(const struct pool_name *, int flags, struct link **out, char *error_text,
 		    size_t error_bytes);
 	void (*close)(struct link *);
 	int (*connect)(struct link *, struct fab **out);
 	int (*is_held)(struct link *, uint32_t cn);
 	int (*is_served)(struct link *);
-	int (*probe)(const char *where, char *error_text, size_t error_bytes);
+	int (*probe)(const struct pool_name *, char *error_text, size_t error_bytes);
 };
 
 struct link {

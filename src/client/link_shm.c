@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "client/alive.h"
 #include "client/link.h"
+#include "client/name.h"
 #include "fabric/loop.h"
 #include "fabric/shm.h"
 
@@ -36,9 +37,10 @@ static void close_shm(struct link *l)
 	free(s);
 }
 
-static int open_shm(const char *where, int flags, struct link **out, char *error_text,
+static int open_shm(const struct pool_name *name, int flags, struct link **out, char *error_text,
 		    size_t error_bytes)
 {
+	const char *where = name->where;
 	struct shm_link *s = calloc(1, sizeof(*s) + strlen(where) + 1);
 	int map_flags = (flags & LINK_LAZY ? SHM_MAP_LAZY : 0) |
 			(flags & LINK_READ_ONLY ? SHM_MAP_READ_ONLY : 0);
@@ -82,16 +84,16 @@ static int is_held_shm(struct link *l, uint32_t cn)
 	return alive_is_held(shm_link(l)->alive, cn);
 }
 
-static int probe_shm(const char *where, char *error_text, size_t error_bytes)
+static int probe_shm(const struct pool_name *name, char *error_text, size_t error_bytes)
 {
-	return shm_is_held(where, ALIVE_NODE_BYTE, error_text, error_bytes);
+	return shm_is_held(name->where, ALIVE_NODE_BYTE, error_text, error_bytes);
 }
 
 static int is_served_shm(struct link *l)
 {
 	char ignored[256];
 
-	return probe_shm(shm_link(l)->where, ignored, sizeof(ignored)) > 0;
+	return shm_is_held(shm_link(l)->where, ALIVE_NODE_BYTE, ignored, sizeof(ignored)) > 0;
 }
 
 const struct link_medium link_shm = {

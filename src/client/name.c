@@ -1,40 +1,302 @@
 /* name.c: taking a pool's name apart. */
 #include "client/name.h"
 
+#include <netinet/in.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
+#include "base/compiler.h"
 #include "base/parse.h"
 #include "base/status.h"
 
-#define LATENCY	       "?latency="
 #define LATENCY_US_MAX 1000000u
+#define TIMEOUT_US_MIN 1000u
+#define TIMEOUT_US_MAX 3600000000u
+/* Of a host's name in the DNS. */
+#define HOST_BYTES_MAX 253u
+
+/* Where an error sentence goes. */
+struct reading {
+	char *error_text;
+	size_t error_bytes;
+};
+
+PRINTF_LIKE(2, 3)
+static int refuse(const struct reading *r, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(r->error_text, r->error_bytes, format, args);
+	va_end(args);
+	return FORGE_E_INVAL;
+}
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+static const struct name_option {
+	const char *name; /* with its = */
+	size_t offset;
+	uint64_t min_us, max_us;
+	const char *range;
+} name_options[] = {
+    {"latency=", offsetof(struct pool_name, latency_us), 0, LATENCY_US_MAX, "at most 1s"},
+    {"timeout=", offsetof(struct pool_name, timeout_us), TIMEOUT_US_MIN, TIMEOUT_US_MAX,
+     "1ms to 1h"},
+};
+
+static const struct name_option *option_find(const char *text)
+{
+	for (unsigned i = 0; i < ARRAY_COUNT(name_options); i++)
+		if (strncmp(text, name_options[i].name, strlen(name_options[i].name)) == 0)
+			return &name_options[i];
+	return NULL;
+}
+
+static int option_parse(const char *text, struct pool_name *out, const struct reading *r)
+{
+	const struct name_option *o = option_find(text);
+	uint64_t us;
+
+	if (!o)
+		return refuse(r,
+			      "\"%s\" behind the pool's name is no option: there are latency=TIME "
+			      "and timeout=TIME",
+			      text);
+	const char *value = text + strlen(o->name);
+
+	if (parse_duration_us(value, &us) || us < o->min_us || us > o->max_us)
+		return refuse(
+		    r,
+		    "\"%s\" in the pool's name is no %.*s: write a time, %s, with a unit, "
+		    "e.g. 2us",
+		    value, (int)strlen(o->name) - 1, o->name, o->range);
+	*(uint64_t *)((char *)out + o->offset) = us;
+	return 0;
+}
+
+static int options_parse(char *text, struct pool_name *out, const struct reading *r)
+{
+	char *next = text;
+	int status = 0;
+
+	while (next && !status) {
+		char *option = strsep(&next, "&");
+
+		status = option_parse(option, out, r);
+	}
+	return status;
+}
+
+/*
+ * Where the options begin, or NULL.  A path may hold anything, but hardly a '?' with an option
+ * behind it; nothing else may hold a '?' at all.
+ */
+static char *options_begin(char *where, int in_path)
+{
+	char *mark = in_path ? strrchr(where, '?') : strchr(where, '?');
+
+	return mark && (!in_path || option_find(mark + 1)) ? mark : NULL;
+}
+
+static int is_path(const struct pool_name *name)
+{
+	return name->kind == NAME_UNIX ||
+	       (name->kind == NAME_SHM && strncmp(name->where, "shm:", 4) != 0);
+}
+
+static int begins_name(const char *text)
+{
+	static const char *const beginnings[] = {"shm:", "file:", "tcp:", "unix:", "/", "./"};
+
+	for (unsigned i = 0; i < ARRAY_COUNT(beginnings); i++)
+		if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0)
+			return 1;
+	return 0;
+}
+
+/* ---- places ------------------------------------------------------------------------------- */
+
+static int port_parse(const char *text, const struct reading *r, uint16_t *out)
+{
+	uint64_t port;
+
+	if (parse_u64(text, &port) || port == 0 || port > UINT16_MAX)
+		return refuse(r, "\"%s\" in the pool's name is no port: write 1 to 65535", text);
+	*out = (uint16_t)port;
+	return 0;
+}
+
+/* HOST:PORT or [ADDRESS]:PORT in out->where. */
+static int tcp_parse(struct pool_name *out, const struct reading *r)
+{
+	char *host = out->where, *end = strrchr(out->where, ':');
+	size_t bytes;
+
+	if (host[0] == '[') {
+		char *bracket = strchr(host, ']');
+
+		if (!bracket)
+			return refuse(r, "tcp://%s has no ']' behind the address", host);
+		end = bracket[1] == ':' ? bracket + 1 : NULL;
+	} else if (end && strchr(host, ':') != end) {
+		return refuse(
+		    r,
+		    "tcp://%s has several colons: write an IPv6 address in brackets, as in "
+		    "tcp://[::1]:PORT",
+		    host);
+	}
+	if (!end)
+		return refuse(r, "tcp://%s has no port: write tcp://HOST:PORT", host);
+	*end = '\0';
+	int status = port_parse(end + 1, r, &out->port);
+
+	if (status)
+		return status;
+	if (host[0] == '[') {
+		end[-1] = '\0';
+		memmove(host, host + 1, strlen(host));
+	}
+	bytes = strlen(host);
+	if (bytes == 0 || bytes > HOST_BYTES_MAX || strpbrk(host, "/ "))
+		return refuse(r, "\"%.260s\" in the pool's name is no host: write tcp://HOST:PORT",
+			      host);
+	return 0;
+}
+
+static int unix_parse(struct pool_name *out, const struct reading *r)
+{
+	size_t most = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
+
+	if (out->where[0] != '/' && strncmp(out->where, "./", 2) != 0)
+		return refuse(r, "unix:%s names no socket: write unix:/PATH or unix:./PATH",
+			      out->where);
+	if (strlen(out->where) > most)
+		return refuse(r, "unix:%.40s... is longer than %zu bytes: shorten it", out->where,
+			      most);
+	return 0;
+}
+
+/* Only whether it can be one at all; fabric/shm.h has the rest to say. */
+static int shm_parse(struct pool_name *out, const struct reading *r)
+{
+	if (begins_name(out->where) && strncmp(out->where, "tcp:", 4) != 0)
+		return 0;
+	return refuse(r,
+		      "\"%s\" is no pool's name: write shm:/name, file:/path, /path, ./path, "
+		      "tcp://host:port or unix:/path",
+		      out->where);
+}
+
+static int (*const place_parsers[])(struct pool_name *, const struct reading *) = {
+    [NAME_SHM] = shm_parse,
+    [NAME_TCP] = tcp_parse,
+    [NAME_UNIX] = unix_parse,
+};
+
+/* Its kind, and the bytes before its place. */
+static enum name_kind kind_of(const char *name, size_t *skip)
+{
+	*skip = 0;
+	if (strncmp(name, "tcp://", 6) == 0) {
+		*skip = 6;
+		return NAME_TCP;
+	}
+	if (strncmp(name, "unix:", 5) == 0) {
+		*skip = 5;
+		return NAME_UNIX;
+	}
+	return NAME_SHM;
+}
+
+static int parse(const char *name, size_t bytes, struct pool_name *out, const struct reading *r)
+{
+	size_t skip;
+	char *options;
+	int status = 0;
+
+	memset(out, 0, offsetof(struct pool_name, where));
+	out->timeout_us = NAME_TIMEOUT_US_DEFAULT;
+	out->kind = kind_of(name, &skip);
+	bytes -= skip;
+	if (bytes >= sizeof(out->where))
+		return refuse(r, "the pool's name is longer than %zu bytes",
+			      sizeof(out->where) - 1);
+	memcpy(out->where, name + skip, bytes);
+	out->where[bytes] = '\0';
+	options = options_begin(out->where, is_path(out));
+	if (options) {
+		*options = '\0';
+		status = options_parse(options + 1, out, r);
+	}
+	return status ? status : place_parsers[out->kind](out, r);
+}
+
+/* ---- lists -------------------------------------------------------------------------------- */
+
+/* The comma behind the first name, or the end. */
+static const char *name_end(const char *list)
+{
+	const char *comma = list;
+
+	while ((comma = strchr(comma, ',')) && !begins_name(comma + 1))
+		comma++;
+	return comma ? comma : list + strlen(list);
+}
 
 int name_parse(const char *name, struct pool_name *out, char *error_text, size_t error_bytes)
 {
-	/* The last one: a file's name may hold anything, but hardly this at its end. */
-	const char *option = strrchr(name, '?');
-	size_t bytes = strlen(name);
+	const struct reading r = {error_text, error_bytes};
+	const char *end = name_end(name);
 
-	out->latency_us = 0;
-	if (option && strncmp(option, LATENCY, strlen(LATENCY)) == 0) {
-		const char *time = option + strlen(LATENCY);
+	if (*end)
+		return refuse(&r, "\"%s\" is a list, where one memory node is to be named", name);
+	return parse(name, (size_t)(end - name), out, &r);
+}
 
-		if (parse_duration_us(time, &out->latency_us) || out->latency_us > LATENCY_US_MAX) {
-			snprintf(error_text, error_bytes,
-				 "\"%s\" in the pool's name is no latency: write a time of at most "
-				 "1s with a unit, e.g. 2us",
-				 time);
-			return FORGE_E_INVAL;
-		}
-		bytes = (size_t)(option - name);
+static int is_same_place(const struct pool_name *a, const struct pool_name *b)
+{
+	return a->kind == b->kind && a->port == b->port && strcmp(a->where, b->where) == 0;
+}
+
+int name_parse_list(const char *list, struct pool_name **out, unsigned *count, char *error_text,
+		    size_t error_bytes)
+{
+	const struct reading r = {error_text, error_bytes};
+	unsigned n = 1;
+
+	for (const char *end = name_end(list); *end; end = name_end(end + 1))
+		n++;
+	if (n > NAME_NODES_MAX)
+		return refuse(&r, "the pool's name lists %u memory nodes, at most %u are possible",
+			      n, NAME_NODES_MAX);
+	struct pool_name *names = calloc(n, sizeof(*names));
+
+	if (!names) {
+		snprintf(error_text, error_bytes, "%s", status_sentence(FORGE_E_NO_MEMORY));
+		return FORGE_E_NO_MEMORY;
 	}
-	if (bytes >= sizeof(out->where)) {
-		snprintf(error_text, error_bytes, "the pool's name is longer than %zu bytes",
-			 sizeof(out->where) - 1);
-		return FORGE_E_INVAL;
+	const char *name = list;
+	int status = 0;
+
+	for (unsigned i = 0; i < n && !status; i++) {
+		const char *end = name_end(name);
+
+		status = parse(name, (size_t)(end - name), &names[i], &r);
+		for (unsigned j = 0; j < i && !status; j++)
+			if (is_same_place(&names[i], &names[j]))
+				status = refuse(&r, "the pool's name lists \"%.*s\" twice",
+						(int)(end - name), name);
+		name = end + 1;
 	}
-	memcpy(out->where, name, bytes);
-	out->where[bytes] = '\0';
+	if (status) {
+		free(names);
+		return status;
+	}
+	*out = names;
+	*count = n;
 	return 0;
 }

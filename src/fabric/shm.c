@@ -61,6 +61,16 @@ static int fail(struct error_out e, int status, const char *format, ...)
 	return status;
 }
 
+/* From here, or from the root, and something behind it. */
+static int is_place(const struct shm_place *p)
+{
+	const char *path = p->path;
+
+	if (!p->is_posix && path[0] == '.')
+		path++;
+	return path[0] == '/' && path[1] != '\0';
+}
+
 static int place_parse(const char *where, struct error_out e, struct shm_place *out)
 {
 	struct shm_place p = {.where = where};
@@ -73,9 +83,10 @@ static int place_parse(const char *where, struct error_out e, struct shm_place *
 	} else {
 		p.path = where;
 	}
-	if (p.path[0] != '/' || p.path[1] == '\0')
+	if (!is_place(&p))
 		return fail(e, FORGE_E_INVAL,
-			    "'%s' names no shared memory: write shm:/name, file:/path or /path",
+			    "'%s' names no shared memory: write shm:/name, file:/path, /path or "
+			    "./path",
 			    where);
 	if (p.is_posix && strchr(p.path + 1, '/'))
 		return fail(e, FORGE_E_INVAL,
@@ -85,8 +96,8 @@ static int place_parse(const char *where, struct error_out e, struct shm_place *
 			    where, NAME_MAX);
 	if (p.is_posix ? strchr(p.path, '?') : strstr(p.path, "?latency="))
 		return fail(e, FORGE_E_INVAL,
-			    "'%s' has a '?', behind which only programs of the library may "
-			    "write latency=TIME: leave it out",
+			    "'%s' has a '?', but a memory node's own name has no options: leave it "
+			    "out",
 			    where);
 	if (p.is_posix && (strcmp(p.path, "/.") == 0 || strcmp(p.path, "/..") == 0))
 		return fail(e, FORGE_E_INVAL, "'%s' is a directory: choose another name", where);

@@ -6,8 +6,9 @@
  * a mapping of it (one per process, shared by its threads), and connections over the mapping (one
  * per thread).  A mapping must outlive its connections and is closed by whoever opened it.
  *
- * `where` names an export: "shm:/name" for POSIX shared memory, "/path" or "file:/path" for a
- * file that can be mapped (tmpfs, hugetlbfs, a file on a DAX file system).
+ * `where` names an export: "shm:/name" for POSIX shared memory, "/path", "./path" or
+ * "file:" before either for a file that can be mapped (tmpfs, hugetlbfs, a file on a DAX file
+ * system).
  *
  * On failure each function writes one sentence into error_text (never NULL, truncated to
  * error_bytes) which names the thing and the remedy.

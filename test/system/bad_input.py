@@ -73,7 +73,8 @@ def a_name_that_cannot_be_one(t):
                         (t.path("file?latency=2us"), "leave it out"),
                         (t.path("nowhere/pool"), "no directory")):
         t.forge("node", "--size", "16M", "--pool", name).expect(2, b"", words)
-    t.forge("get", "--pool", t.pool + "?foo", "k").expect(2, b"", "leave it out")
+    t.forge("get", "--pool", t.pool + "?foo", "k").expect(2, b"", ("is no option", "timeout=TIME"))
+    t.forge("get", "--pool", "forge", "k").expect(2, b"", ("is no pool's name", "tcp://host:port"))
 
 
 @case
@@ -247,7 +248,7 @@ def plans_that_cannot_be(t):
 
 @case
 def pool_names_that_cannot_be(t):
-    for name, words in (("relative", "write shm:/name, file:/path or /path"),
+    for name, words in (("relative", "write shm:/name, file:/path, /path"),
                         ("shm:/a/b", "for a file write file:/path"), ("", "write shm:/name")):
         t.pool = name
         t.on_pool("node", "--size", "4M").expect(2, b"", words)

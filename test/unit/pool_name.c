@@ -1,0 +1,176 @@
+/*
+ * pool_name.c: names of pools are taken apart as client/name.h says, and whatever is no name is
+ * refused by a sentence that quotes what is wrong.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/status.h"
+#include "client/name.h"
+
+#define FIVE_S NAME_TIMEOUT_US_DEFAULT
+
+static void test_names(void **state)
+{
+	static const struct {
+		const char *name, *where;
+		enum name_kind kind;
+		uint16_t port;
+		uint64_t latency_us, timeout_us;
+	} rows[] = {
+	    {"shm:/forge", "shm:/forge", NAME_SHM, 0, 0, FIVE_S},
+	    {"file:/tmp/a", "file:/tmp/a", NAME_SHM, 0, 0, FIVE_S},
+	    {"/tmp/a", "/tmp/a", NAME_SHM, 0, 0, FIVE_S},
+	    {"./a", "./a", NAME_SHM, 0, 0, FIVE_S},
+	    {"/tmp/a,b", "/tmp/a,b", NAME_SHM, 0, 0, FIVE_S},
+	    {"/tmp/a?b", "/tmp/a?b", NAME_SHM, 0, 0, FIVE_S},
+	    {"/tmp/a?b?latency=3us", "/tmp/a?b", NAME_SHM, 0, 3, FIVE_S},
+	    {"shm:/a?latency=2us", "shm:/a", NAME_SHM, 0, 2, FIVE_S},
+	    {"shm:/a?latency=1s", "shm:/a", NAME_SHM, 0, 1000000, FIVE_S},
+	    {"shm:/a?timeout=1ms&latency=0", "shm:/a", NAME_SHM, 0, 0, 1000},
+	    {"tcp://node:7000", "node", NAME_TCP, 7000, 0, FIVE_S},
+	    {"tcp://10.0.0.1:1", "10.0.0.1", NAME_TCP, 1, 0, FIVE_S},
+	    {"tcp://[::1]:65535", "::1", NAME_TCP, 65535, 0, FIVE_S},
+	    {"tcp://[fe80::1%eth0]:9?timeout=1h", "fe80::1%eth0", NAME_TCP, 9, 0, 3600000000},
+	    {"tcp://n:5?latency=1ms&timeout=2s", "n", NAME_TCP, 5, 1000, 2000000},
+	    {"unix:/run/f.sock", "/run/f.sock", NAME_UNIX, 0, 0, FIVE_S},
+	    {"unix:./f?timeout=20ms", "./f", NAME_UNIX, 0, 0, 20000},
+	};
+	static struct pool_name name;
+	char text[256];
+
+	for (unsigned i = 0; i < ARRAY_COUNT(rows); i++) {
+		assert_int_equal(name_parse(rows[i].name, &name, text, sizeof(text)), 0);
+		assert_string_equal(name.where, rows[i].where);
+		assert_int_equal(name.kind, rows[i].kind);
+		assert_int_equal(name.port, rows[i].port);
+		assert_int_equal(name.latency_us, rows[i].latency_us);
+		assert_int_equal(name.timeout_us, rows[i].timeout_us);
+	}
+}
+
+static void test_no_names(void **state)
+{
+	static const struct {
+		const char *name, *words;
+	} rows[] = {
+	    {"", "is no pool's name"},
+	    {"forge", "\"forge\" is no pool's name"},
+	    {"tcp:node:1", "tcp://host:port"},
+	    {"http://node:1", "\"http://node:1\" is no pool's name"},
+	    {"tcp://node", "no port"},
+	    {"tcp://", "no port"},
+	    {"tcp://:1", "no host"},
+	    {"tcp://node:", "\"\" in the pool's name is no port"},
+	    {"tcp://node:0", "no port"},
+	    {"tcp://node:65536", "no port"},
+	    {"tcp://node:1x", "\"1x\" in the pool's name is no port"},
+	    {"tcp://node:1/path", "no port"},
+	    {"tcp://::1:7", "brackets"},
+	    {"tcp://[::1", "no ']'"},
+	    {"tcp://[::1]", "no port"},
+	    {"tcp://[::1]7", "no port"},
+	    {"tcp://[]:7", "no host"},
+	    {"tcp://a b:7", "no host"},
+	    {"tcp://a:7?latenc=1us", "\"latenc=1us\" behind the pool's name is no option"},
+	    {"tcp://a:7?", "is no option"},
+	    {"tcp://a:7?timeout=1s&", "is no option"},
+	    {"tcp://a:7?timeout=1", "\"1\" in the pool's name is no timeout"},
+	    {"tcp://a:7?timeout=0", "1ms to 1h"},
+	    {"tcp://a:7?timeout=2h", "1ms to 1h"},
+	    {"shm:/a?latency=fast", "\"fast\" in the pool's name is no latency"},
+	    {"shm:/a?latency=2s", "at most 1s"},
+	    {"shm:/a?foo", "is no option"},
+	    {"unix:run", "unix:/PATH"},
+	    {"unix:", "unix:/PATH"},
+	    {"shm:/a,tcp://b:1", "is a list"},
+	};
+	static struct pool_name name;
+	char text[512], path[NAME_WHERE_BYTES + 8];
+
+	for (unsigned i = 0; i < ARRAY_COUNT(rows); i++) {
+		assert_int_equal(name_parse(rows[i].name, &name, text, sizeof(text)),
+				 FORGE_E_INVAL);
+		if (!strstr(text, rows[i].words))
+			fail_msg("%s: %s", rows[i].name, text);
+	}
+	memset(path, 'a', sizeof(path));
+	path[0] = '/';
+	path[sizeof(path) - 1] = '\0';
+	assert_int_equal(name_parse(path, &name, text, sizeof(text)), FORGE_E_INVAL);
+	assert_non_null(strstr(text, "longer than 4095"));
+	snprintf(path, sizeof(path), "unix:/%0200d", 1);
+	assert_int_equal(name_parse(path, &name, text, sizeof(text)), FORGE_E_INVAL);
+	assert_non_null(strstr(text, "longer than 107"));
+	snprintf(path, sizeof(path), "tcp://%0300d:1", 1);
+	assert_int_equal(name_parse(path, &name, text, sizeof(text)), FORGE_E_INVAL);
+}
+
+static void test_lists(void **state)
+{
+	struct pool_name *names;
+	unsigned count;
+	char text[256];
+
+	assert_int_equal(name_parse_list("/tmp/a,b,tcp://n:1?timeout=9s,tcp://[::1]:2,shm:/x,./y,z",
+					 &names, &count, text, sizeof(text)),
+			 0);
+	assert_int_equal(count, 5);
+	assert_string_equal(names[0].where, "/tmp/a,b");
+	assert_string_equal(names[1].where, "n");
+	assert_int_equal(names[1].timeout_us, 9000000);
+	assert_string_equal(names[2].where, "::1");
+	assert_int_equal(names[2].port, 2);
+	assert_int_equal(names[2].timeout_us, FIVE_S);
+	assert_int_equal(names[3].kind, NAME_SHM);
+	assert_string_equal(names[4].where, "./y,z");
+	free(names);
+	assert_int_equal(name_parse_list("shm:/x", &names, &count, text, sizeof(text)), 0);
+	assert_int_equal(count, 1);
+	free(names);
+}
+
+static void test_no_lists(void **state)
+{
+	struct pool_name *names;
+	unsigned count;
+	char text[256], many[12 * (NAME_NODES_MAX + 1)] = "";
+
+	assert_int_equal(
+	    name_parse_list("tcp://n:1,tcp://n:2,tcp://n:1?latency=1us", &names, &count, text, 256),
+	    FORGE_E_INVAL);
+	assert_non_null(strstr(text, "\"tcp://n:1?latency=1us\" twice"));
+	assert_int_equal(name_parse_list("tcp://n:1,n:2", &names, &count, text, sizeof(text)),
+			 FORGE_E_INVAL);
+	assert_int_equal(name_parse_list("tcp://n:1,", &names, &count, text, sizeof(text)),
+			 FORGE_E_INVAL);
+	for (unsigned i = 0; i < NAME_NODES_MAX; i++)
+		snprintf(many + strlen(many), sizeof(many) - strlen(many), "%s/%u", i ? "," : "",
+			 i);
+	assert_int_equal(name_parse_list(many, &names, &count, text, sizeof(text)), 0);
+	assert_int_equal(count, NAME_NODES_MAX);
+	free(names);
+	strcat(many, ",/x");
+	assert_int_equal(name_parse_list(many, &names, &count, text, sizeof(text)), FORGE_E_INVAL);
+	assert_non_null(strstr(text, "at most 64"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_names),
+	    cmocka_unit_test(test_no_names),
+	    cmocka_unit_test(test_lists),
+	    cmocka_unit_test(test_no_lists),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
