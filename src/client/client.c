@@ -429,14 +429,7 @@ int session_cache_open(struct session *s, struct worker *w, struct cache *out)
 {
 	worker_init(w, s->fab, clock_monotonic(), prng_u64(&s->worker.prng));
 	w->index = s->worker.index;
-	int status = cache_init_beside(out, w, &s->cache);
-
-	if (status)
-		return status;
-	status = cache_count_in_pool(out);
-	if (status)
-		cache_fini(out);
-	return status;
+	return cache_init_beside(out, w, &s->cache);
 }
 
 void session_cache_close(struct session *s, struct cache *c)
@@ -449,6 +442,11 @@ void session_cache_close(struct session *s, struct cache *c)
 int client_is_forked(const struct client *c)
 {
 	return link_is_forked(c->link);
+}
+
+int session_is_forked(const struct session *s)
+{
+	return client_is_forked(s->client);
 }
 
 const struct cache_counters *session_counters(const struct session *s)

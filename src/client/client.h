@@ -104,15 +104,17 @@ int session_tend(struct session *);
 /*
  * For those who run the flows of cache.h themselves: the session's view of the cache, and further
  * ones on its connection and lane, one for each fiber of its thread that runs a flow beside
- * others.  A further view borrows the worker, which is filled in.  Wait, with run_wait_poll.
- * 0, FORGE_E_NO_MEMORY or FORGE_E_NODE.
+ * others.  A further view borrows the worker, which is filled in, and counts in the pool once
+ * cache_count_in_pool() was called for it.  flows.h does all that.  Opening gives 0,
+ * FORGE_E_NO_MEMORY or what fab_reg() says; closing waits, with the worker's wait.
  */
 struct cache *session_cache(struct session *);
-MAY_WAIT int session_cache_open(struct session *, struct worker *, struct cache *out);
+int session_cache_open(struct session *, struct worker *, struct cache *out);
 MAY_WAIT void session_cache_close(struct session *, struct cache *);
 
 /* Is this a child that fork() made of the process that opened it?  Then no flow may run. */
 int client_is_forked(const struct client *);
+int session_is_forked(const struct session *);
 
 /* What this session did and which verbs it cost (zeroes unless count_verbs).  Borrowed. */
 const struct cache_counters *session_counters(const struct session *);

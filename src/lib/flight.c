@@ -35,9 +35,9 @@ static struct forge_op *list_take(struct op_list *l)
 }
 
 /* The flow that keeps the value of an op that is done; NULL: none does. */
-static struct flow *op_flow(const struct forge_op *op)
+static struct op_flow *op_flow(const struct forge_op *op)
 {
-	return (struct flow *)(uintptr_t)op->opaque[0];
+	return (struct op_flow *)(uintptr_t)op->opaque[0];
 }
 
 /*
@@ -57,57 +57,30 @@ static int is_out(const struct forge_op *op)
 
 /* ---- flows -------------------------------------------------------------------------------- */
 
-static struct flow *flow_create(struct forge_session *s)
+/* A flow for an op of that kind; NULL: not now. */
+static struct op_flow *flow_get(struct forge_session *s, int waited)
 {
-	struct flow *f = calloc(1, sizeof(*f));
+	struct flight *fl = &s->flight;
+	struct op_flow *f = (struct op_flow *)flows_take(&fl->flows);
 
-	if (!f)
-		return NULL;
-	f->session = s;
-	f->cache = &f->own_cache;
-	if (session_cache_open(s->session, &f->own_worker, &f->own_cache)) {
-		free(f);
-		return NULL;
+	if (!f && waited && !fl->own_busy) {
+		fl->own_busy = 1;
+		f = &fl->own;
 	}
-	f->next_all = s->flight.all;
-	s->flight.all = f;
-	s->flight.flow_count++;
+	if (f)
+		f->session = s;
 	return f;
 }
 
-/* A flow for an op of that kind; NULL: not now. */
-static struct flow *flow_take(struct forge_session *s, int waited)
-{
-	struct flight *fl = &s->flight;
-	struct flow *f = fl->idle;
-
-	if (f) {
-		fl->idle = f->next;
-		return f;
-	}
-	if (fl->flow_count < fl->flow_max) {
-		f = flow_create(s);
-		if (f)
-			return f;
-		fl->flow_max = fl->flow_count; /* what there is will have to do */
-	}
-	if (waited && !fl->own_busy) {
-		fl->own_busy = 1;
-		return &fl->own;
-	}
-	return NULL;
-}
-
-static void flow_put(struct flight *fl, struct flow *f)
+static void flow_drop(struct flight *fl, struct op_flow *f)
 {
 	f->op = NULL;
 	if (f == &fl->own) {
 		fl->own_busy = 0;
-		f->cache->worker->wait = &run_wait_poll;
+		f->flow.cache->worker->wait = &run_wait_poll;
 		return;
 	}
-	f->next = fl->idle;
-	fl->idle = f;
+	flows_put(&f->flow);
 }
 
 /* ---- running ------------------------------------------------------------------------------ */
@@ -126,14 +99,14 @@ static void keep_value(struct forge_session *s, struct forge_op *op)
 	op->found.data = kept;
 }
 
-static void done(struct flight *fl, struct forge_op *op, struct flow *lender)
+static void done(struct flight *fl, struct forge_op *op, struct op_flow *lender)
 {
 	op->opaque[0] = (uintptr_t)lender; /* the deadline has served */
 	list_put(&fl->done, op);
 	fl->done_count++;
 }
 
-static void finish(struct flow *f)
+static void finish(struct op_flow *f)
 {
 	struct forge_session *s = f->session;
 	struct flight *fl = &s->flight;
@@ -148,15 +121,14 @@ static void finish(struct flow *f)
 		done(fl, op, lends ? f : NULL);
 	}
 	if (f->waited || !lends)
-		flow_put(fl, f);
+		flow_drop(fl, f);
 }
 
-static void flow_main(struct worker *w, void *argument)
+static MAY_WAIT void flow_main(struct flow *flow)
 {
-	struct flow *f = argument;
+	struct op_flow *f = (struct op_flow *)flow;
 
-	op_execute(f->session, f->cache, f->op);
-	f->session->flight.active--;
+	op_execute(f->session, flow->cache, f->op);
 	finish(f);
 }
 
@@ -165,21 +137,14 @@ static void begin(struct forge_session *s, struct op_list *list, int waited, siz
 {
 	struct flight *fl = &s->flight;
 
-	while (list->first && (fl->loop || fl->done_count < enough)) {
-		struct flow *f = flow_take(s, waited);
+	while (list->first && (fl->flows.loop || fl->done_count < enough)) {
+		struct op_flow *f = flow_get(s, waited);
 
 		if (!f)
 			return;
 		f->op = list_take(list);
 		f->waited = (uint8_t)waited;
-		if (!fl->loop) {
-			op_execute(s, f->cache, f->op);
-			finish(f);
-			continue;
-		}
-		fl->active++;
-		if (fiber_loop_spawn(fl->loop, f->cache->worker, flow_main, f)) {
-			fl->active--;
+		if (flows_start(&f->flow, flow_main)) {
 			f->op->status = FORGE_E_NO_MEMORY;
 			finish(f);
 		}
@@ -189,7 +154,7 @@ static void begin(struct forge_session *s, struct op_list *list, int waited, siz
 /* Nothing can run because not one flow could be made: say so instead of waiting for ever. */
 static void fail_stranded(struct flight *fl)
 {
-	while (fl->flow_count == 0 && fl->flow_max == 0 && fl->submitted.first) {
+	while (fl->flows.flow_max == 0 && fl->submitted.first) {
 		struct forge_op *op = list_take(&fl->submitted);
 
 		op->status = FORGE_E_NO_MEMORY;
@@ -204,8 +169,7 @@ static void go_on(struct forge_session *s, size_t enough)
 	begin(s, &fl->waited, 1, SIZE_MAX);
 	begin(s, &fl->submitted, 0, enough);
 	fail_stranded(fl);
-	if (fl->active > 0)
-		fiber_loop_turn(fl->loop);
+	flows_turn(&fl->flows);
 }
 
 void flight_begin(struct flight *fl)
@@ -217,7 +181,7 @@ void flight_run(struct forge_session *s, struct forge_op *ops, size_t n)
 {
 	struct flight *fl = &s->flight;
 
-	if (!fl->loop) {
+	if (!fl->flows.loop) {
 		for (size_t i = 0; i < n; i++) {
 			op_begin(s, &ops[i]);
 			op_execute(s, s->cache, &ops[i]);
@@ -237,7 +201,7 @@ void flight_run(struct forge_session *s, struct forge_op *ops, size_t n)
 
 int op_wait(struct forge_session *s, struct forge_op *op)
 {
-	if (unlikely(s->flight.active > 0)) {
+	if (unlikely(s->flight.flows.active > 0)) {
 		/* Those may hold what this one needs, e.g. be getting a chunk for both. */
 		flight_begin(&s->flight);
 		flight_run(s, op, 1);
@@ -295,10 +259,10 @@ int forge_submit(struct forge_session *s, struct forge_op *ops, size_t n)
 static void take_back(struct flight *fl)
 {
 	while (fl->lent) {
-		struct flow *f = fl->lent;
+		struct op_flow *f = fl->lent;
 
-		fl->lent = f->next;
-		flow_put(fl, f);
+		fl->lent = (struct op_flow *)f->flow.next;
+		flow_drop(fl, f);
 	}
 }
 
@@ -335,10 +299,10 @@ int forge_poll(struct forge_session *s, struct forge_op **ops, unsigned max, uin
 	for (; n < max && fl->done.first; n++) {
 		ops[n] = list_take(&fl->done);
 		ops[n]->opaque[1] = 0;
-		struct flow *lender = op_flow(ops[n]);
+		struct op_flow *lender = op_flow(ops[n]);
 
 		if (lender) {
-			lender->next = fl->lent;
+			lender->flow.next = (struct flow *)fl->lent;
 			fl->lent = lender;
 		}
 	}
@@ -358,41 +322,26 @@ int flight_open(struct forge_session *s, unsigned flow_max)
 {
 	struct flight *fl = &s->flight;
 
-	*fl = (struct flight){.flow_max = flow_max, .own = {.session = s, .cache = s->cache}};
+	*fl = (struct flight){
+	    .own = {.flow = {.set = &fl->flows, .cache = s->cache, .counts = 1}, .session = s},
+	};
 	list_init(&fl->waited);
 	list_init(&fl->submitted);
 	list_init(&fl->done);
-	if (fab_caps(s->cache->worker->fab)->completes_at_post)
-		return 0;
-	fl->loop = fiber_loop_create(0);
-	return fl->loop ? 0 : FORGE_E_NO_MEMORY;
+	return flows_open(&fl->flows, s->session, flow_max, sizeof(struct op_flow));
 }
 
 void flight_close(struct forge_session *s, int is_forked)
 {
 	struct flight *fl = &s->flight;
 
-	while (!is_forked && (fl->active > 0 || fl->submitted.first || fl->done.first)) {
+	while (!is_forked && (fl->flows.active > 0 || fl->submitted.first || fl->done.first)) {
 		struct forge_op *done_ops;
 
 		/* Whoever closes the session does not look at values any more. */
 		while (forge_poll(s, &done_ops, 1, 0) > 0)
 			;
 	}
-	while (fl->all) {
-		struct flow *f = fl->all;
-
-		fl->all = f->next_all;
-		f->own_worker.wait = &run_wait_poll;
-		session_cache_close(s->session, &f->own_cache);
-		free(f);
-	}
-	fiber_loop_destroy(fl->loop);
+	flows_close(&fl->flows);
 	arena_destroy(&fl->arena);
-}
-
-void flight_count(const struct flight *fl, struct cache_counters *into)
-{
-	for (const struct flow *f = fl->all; f; f = f->next_all)
-		cache_counters_merge(into, &f->own_cache.count);
 }

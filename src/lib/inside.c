@@ -21,7 +21,7 @@ int forge_session_stats(const struct forge_session *s, forge_stat_fn each, void 
 		return status;
 	struct cache_counters sum = s->cache->count;
 
-	flight_count(&s->flight, &sum);
+	flows_count(&s->flight.flows, &sum);
 #define COUNTER(name, sentence) each(context, #name, sum.name, sentence);
 	CACHE_COUNTERS(COUNTER)
 #undef COUNTER
