@@ -1,7 +1,7 @@
 /*
  * change.c: stores and arithmetic with every condition that a protocol can ask for.
  *
- * Each is a pure decision about the value that is there, carried out by session_change(): one
+ * Each is a pure decision about the value that is there, carried out by cache_change(): one
  * linearizable step, repeated by the cache until nobody interfered.
  */
 #include "serve/execute.h"
@@ -73,8 +73,8 @@ int execute_store(struct executor *e, struct cache_key key, const struct store_w
 	struct cache_change change = {.decide = decide_store, .context = (void *)(uintptr_t)want};
 
 	if (!want->has_cas && !want->vivify && !want->new_cas)
-		return session_store(e->session, key, modes[want->mode], &want->item, cas_id);
-	return session_change(e->session, key, &change, cas_id);
+		return cache_store(e->cache, key, modes[want->mode], &want->item, cas_id);
+	return cache_change(e->cache, key, &change, cas_id);
 }
 
 /* ---- arithmetic --------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ int execute_arithmetic(struct executor *e, struct cache_key key, const struct ar
 	};
 	struct cache_change change = {.decide = decide_arithmetic, .context = &s};
 	struct serve_counts *t = e->counts;
-	int status = session_change(e->session, key, &change, &result->cas_id);
+	int status = cache_change(e->cache, key, &change, &result->cas_id);
 
 	if (status == FORGE_MISS)
 		counts_up(want->decrement ? &t->decr_misses : &t->incr_misses);

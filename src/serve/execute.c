@@ -24,7 +24,7 @@ uint64_t execute_expiry_ms(const struct executor *e, int64_t exptime)
 void execute_forget(struct executor *e, struct cache_key key)
 {
 	if (key.bytes > 0 && key.bytes <= REQUEST_KEY_BYTES_MAX)
-		session_delete(e->session, key);
+		cache_delete(e->cache, key);
 }
 
 void execute_count_store(struct executor *e, int status, bool is_cas)
@@ -105,11 +105,10 @@ static MAY_WAIT int look_up(struct executor *e, const struct request *r, struct 
 	counts_up(&t->cmd_get);
 	if (r->kind == REQUEST_GAT) {
 		counts_up(&t->cmd_touch);
-		status =
-		    session_touch(e->session, request_key(r), execute_expiry_ms(e, r->exptime), v);
+		status = cache_touch(e->cache, request_key(r), execute_expiry_ms(e, r->exptime), v);
 		counts_up(status == 0 ? &t->touch_hits : &t->touch_misses);
 	} else {
-		status = session_get(e->session, request_key(r), v);
+		status = cache_get(e->cache, request_key(r), v);
 	}
 	counts_up(status == 0 ? &t->get_hits : &t->get_misses);
 	return status;
@@ -175,7 +174,7 @@ static MAY_WAIT void execute_text_store(struct executor *e, const struct request
 	    .expiry_ms = execute_expiry_ms(e, r->exptime),
 	    .cas_id = r->number,
 	};
-	int status = session_store(e->session, request_key(r), store_modes[r->store], &item, NULL);
+	int status = cache_store(e->cache, request_key(r), store_modes[r->store], &item, NULL);
 
 	execute_count_store(e, status, r->store == STORE_CAS);
 	if (status < 0 && r->store == STORE_SET)
@@ -209,8 +208,7 @@ static MAY_WAIT void execute_text_arithmetic(struct executor *e, const struct re
 
 static MAY_WAIT void execute_touch(struct executor *e, const struct request *r)
 {
-	int status =
-	    session_touch(e->session, request_key(r), execute_expiry_ms(e, r->exptime), NULL);
+	int status = cache_touch(e->cache, request_key(r), execute_expiry_ms(e, r->exptime), NULL);
 
 	counts_up(&e->counts->cmd_touch);
 	counts_up(status == 0 ? &e->counts->touch_hits : &e->counts->touch_misses);
@@ -224,7 +222,7 @@ static MAY_WAIT void execute_touch(struct executor *e, const struct request *r)
 
 static MAY_WAIT void execute_delete(struct executor *e, const struct request *r)
 {
-	int status = session_delete(e->session, request_key(r));
+	int status = cache_delete(e->cache, request_key(r));
 
 	if (status == 0) {
 		counts_up(&e->counts->delete_hits);
@@ -241,7 +239,7 @@ int execute_flush_order(struct executor *e, const struct request *r)
 {
 	counts_up(&e->counts->cmd_flush);
 	if (r->exptime <= 0)
-		return session_flush(e->session);
+		return cache_flush(e->cache);
 	e->flush_later(e->context, (uint64_t)r->exptime);
 	return 0;
 }

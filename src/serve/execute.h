@@ -1,8 +1,9 @@
 /*
  * execute.h: carries out requests on a session and writes the replies.
  *
- * One executor per worker thread, with that thread's session.  Replies go to the executor's out
- * buffer in the order of the requests.  Everything about connections is the caller's.
+ * An executor carries out one request at a time on a view of its thread's session, and writes the
+ * replies to its out buffer in the order of the requests: one executor per worker thread, and
+ * where requests wait for the fabric one per flow.  Everything about connections is the caller's.
  */
 #ifndef FORGE_SERVE_EXECUTE_H
 #define FORGE_SERVE_EXECUTE_H
@@ -17,7 +18,8 @@
 #define KEYS_ARE_SENT SIZE_MAX
 
 struct executor {
-	struct session *session;
+	struct session *session; /* for the time */
+	struct cache *cache;
 	struct out *out;
 	struct serve_counts *counts;
 	uint32_t value_bytes_max;
@@ -70,7 +72,7 @@ struct store_want {
 	struct cache_item item;
 };
 
-/* As session_store(), and *cas_id is always given. */
+/* As cache_store(), and *cas_id is always given. */
 MAY_WAIT int execute_store(struct executor *, struct cache_key, const struct store_want *,
 			   uint64_t *cas_id);
 
@@ -87,7 +89,7 @@ struct arithmetic_result {
 	uint64_t number, cas_id, expiry_ms;
 };
 
-/* 0, FORGE_MISS, FORGE_EXISTS, FORGE_E_NOT_NUMBER, or as session_change(). */
+/* 0, FORGE_MISS, FORGE_EXISTS, FORGE_E_NOT_NUMBER, or as cache_change(). */
 MAY_WAIT int execute_arithmetic(struct executor *, struct cache_key, const struct arithmetic_want *,
 				struct arithmetic_result *);
 
@@ -96,7 +98,7 @@ MAY_WAIT void execute_forget(struct executor *, struct cache_key);
 
 /*
  * Carry out a flush order that is permitted, now or when its delay is over; a delay that names a
- * time in the past means now.  0, or as session_flush().
+ * time in the past means now.  0, or as cache_flush().
  */
 MAY_WAIT int execute_flush_order(struct executor *, const struct request *);
 

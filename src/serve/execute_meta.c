@@ -4,7 +4,7 @@
  * A value carries 32 marks: whether it is stale, whether some client has been told that it won
  * the right to renew it, and when it was stored.  Who reads them and who sets them is one pure
  * decision, so of several meta gets exactly one wins.  A meta get decides on what a Get found
- * first, and only if something is to be changed, once more inside session_change(): a hit that
+ * first, and only if something is to be changed, once more inside cache_change(): a hit that
  * changes nothing costs what a Get costs.
  */
 #include "serve/execute.h"
@@ -235,14 +235,14 @@ static MAY_WAIT int get_and_change(struct executor *e, const struct request *r, 
 	struct cache_decision first = {0};
 	struct cache_value found;
 	uint64_t cas_id = 0;
-	int status = session_get(e->session, request_key(r), &found);
+	int status = cache_get(e->cache, request_key(r), &found);
 
 	if (status && status != FORGE_MISS)
 		return status;
 	decide_get(s, status ? NULL : &found, &first);
 	if (first.verdict == CACHE_KEEP)
 		return first.status;
-	status = session_change(e->session, request_key(r), &change, &cas_id);
+	status = cache_change(e->cache, request_key(r), &change, &cas_id);
 	if (status == 0 && s->made)
 		s->value.cas_id = cas_id;
 	return status;
@@ -401,11 +401,11 @@ static MAY_WAIT void execute_meta_delete(struct executor *e, const struct reques
 	if (meta_has(m, 'T'))
 		s.expiry_ms = execute_expiry_ms(e, m->ttl);
 	if (meta_has(m, 'I') || meta_has(m, 'x'))
-		status = session_change(e->session, request_key(r), &change, NULL);
+		status = cache_change(e->cache, request_key(r), &change, NULL);
 	else if (meta_has(m, 'C'))
-		status = session_delete_if(e->session, request_key(r), m->cas);
+		status = cache_delete_if(e->cache, request_key(r), m->cas);
 	else
-		status = session_delete(e->session, request_key(r));
+		status = cache_delete(e->cache, request_key(r));
 	if (status == 0)
 		counts_up(&e->counts->delete_hits);
 	else if (status == FORGE_MISS)
@@ -476,7 +476,7 @@ static MAY_WAIT void execute_meta_debug(struct executor *e, const struct request
 	struct out *o = e->out;
 	uint64_t now_ms = session_now_ms(e->session);
 	struct cache_value v;
-	int status = session_get(e->session, request_key(r), &v);
+	int status = cache_get(e->cache, request_key(r), &v);
 
 	if (status == FORGE_MISS) {
 		out_bytes(o, "EN\r\n", 4);

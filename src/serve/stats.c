@@ -125,7 +125,7 @@ static void put_pool(const struct stats_out *o)
 	const uint64_t *count;
 	struct server_figures f;
 
-	server_figures(o->server, session_worker(o->executor->session), &f);
+	server_figures(o->server, o->executor->cache->worker, &f);
 	count = f.stats.count;
 	put_u64(o, "limit_maxbytes", o->server->options.limit_bytes);
 	put_u64(o, "bytes", f.bytes);
@@ -190,7 +190,7 @@ static void put_items(const struct stats_out *o)
 {
 	struct server_figures f;
 
-	server_figures(o->server, session_worker(o->executor->session), &f);
+	server_figures(o->server, o->executor->cache->worker, &f);
 	if (f.items == 0)
 		return;
 	put_u64(o, "items:1:number", f.items);
@@ -205,7 +205,7 @@ static void put_slabs(const struct stats_out *o)
 	struct serve_counts sum;
 	struct server_figures f;
 
-	server_figures(o->server, session_worker(o->executor->session), &f);
+	server_figures(o->server, o->executor->cache->worker, &f);
 	server_sum_counts(o->server, &sum);
 	put_u64(o, "1:chunk_size", p->object_bytes);
 	put_u64(o, "1:chunks_per_page", p->group_objects);
