@@ -88,7 +88,7 @@ static void count_sealed(struct cache *c)
 
 uint64_t cache_pool_ms(const struct cache *c)
 {
-	return cn_pool_ms(c->cn, clock_now_ns(c->worker->clock));
+	return pool_ms_earliest(c->cn->pool, clock_now_ns(c->worker->clock));
 }
 
 int cache_close_group(struct cache *c, uint32_t ring)

@@ -277,7 +277,7 @@ MAY_WAIT int cache_delete_if(struct cache *, struct cache_key key, uint64_t cas_
  */
 MAY_WAIT int cache_flush(struct cache *);
 
-/* Pool time in ms, as of now: what expiry_ms is compared with. */
+/* Pool time in ms, as of now, at the earliest (pool/time.h): what an expiry_ms is made from. */
 uint64_t cache_pool_ms(const struct cache *);
 
 /* Seal and give back what the lane holds and tell what was counted, before the CN leaves. */

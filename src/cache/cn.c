@@ -103,7 +103,7 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	struct registry_news news = {
 	    .flushed = {cn->noted[RING_SMALL], cn->noted[RING_MAIN]},
 	    .flush_generation = cn->flush_generation,
-	    .polled_us = worker_now_us(w),
+	    .polled_us = pool_node_ns_earliest(pool, clock_now_ns(w->clock)) / 1000,
 	    .worker_count = cn->worker_count,
 	};
 

@@ -19,6 +19,7 @@
 #include "policy/policy.h"
 #include "pool/pool.h"
 #include "pool/registry.h"
+#include "pool/time.h"
 
 /* What may be tuned; zero means the default. */
 struct cn_options {
@@ -177,10 +178,10 @@ static inline uint64_t cn_next_cas_id(struct cn *cn)
 	       (atomic_fetch_add_explicit(&cn->cas_counter, 1, memory_order_relaxed) + 1);
 }
 
-/* Pool time, in ms, when a worker's clock shows now_ns. */
+/* Pool time, in ms, that expiries are judged by when a worker's clock shows now_ns. */
 static inline uint64_t cn_pool_ms(const struct cn *cn, uint64_t now_ns)
 {
-	return cn->pool->time_base_ms + now_ns / 1000000u;
+	return pool_ms_latest(cn->pool, now_ns);
 }
 
 /* From now on a poll is due after so many us. */

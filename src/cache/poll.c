@@ -225,7 +225,7 @@ static MAY_WAIT int poll_once(struct cache *c)
 	struct registry_news news = {
 	    .flushed = {cn->flushed[RING_SMALL], cn->flushed[RING_MAIN]},
 	    .flush_generation = cn->flush_generation,
-	    .polled_us = started_ns / 1000,
+	    .polled_us = pool_node_ns_earliest(cn->pool, started_ns) / 1000,
 	    .worker_count = cn->worker_count,
 	};
 
@@ -283,7 +283,9 @@ static MAY_WAIT int begin_slowly(struct cache *c, uint64_t refreshed_ns)
 	int status = 0;
 
 	if (cn->poll_every_op || is_due(c, refreshed_ns, &cn->poll_now_us)) {
-		status = tally_tell_old(&c->tally, c->worker, c->moment.now_ns);
+		status = pool_clock_tend(cn->pool, c->worker->clock, c->moment.now_ns);
+		if (!status)
+			status = tally_tell_old(&c->tally, c->worker, c->moment.now_ns);
 		if (!status)
 			status = cache_poll(c);
 	}

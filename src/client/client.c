@@ -106,6 +106,7 @@ static int client_attach(struct client *c, char *error_text, size_t error_bytes)
 	}
 	worker_init(&c->worker, c->fab, clock_monotonic(), c->options.seed);
 	status = pool_open(&c->worker, &c->pool, error_text, error_bytes);
+	c->pool.clock = link_clock(c->link);
 	if (!status && link_base(c->link))
 		status = host_check(&c->pool, error_text, error_bytes);
 	if (!status)

@@ -63,6 +63,12 @@ static inline const char *link_base(const struct link *l)
 	return l->base;
 }
 
+/* What is known of its node's clock; NULL: it is ours.  For struct pool; valid until close. */
+static inline struct pool_clock *link_clock(const struct link *l)
+{
+	return l->clock;
+}
+
 /* The size of what the node exports. */
 static inline uint64_t link_bytes(const struct link *l)
 {

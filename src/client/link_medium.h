@@ -15,6 +15,7 @@
 struct fab;
 struct link;
 struct liveness;
+struct pool_clock;
 struct pool_name;
 
 /* See link.h, function by function. */
@@ -34,7 +35,8 @@ struct link {
 	const _Atomic int *forked; /* set in a child of the process that opened it */
 	const char *base;	   /* NULL: not mapped */
 	uint64_t bytes;
-	uint64_t latency_us; /* link.c's: what every verb takes at least */
+	struct pool_clock *clock; /* NULL: ours */
+	uint64_t latency_us;	  /* link.c's: what every verb takes at least */
 };
 
 extern const struct link_medium link_shm;

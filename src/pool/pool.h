@@ -14,14 +14,18 @@
 #include "pool/rules.h"
 #include "run/run.h"
 
+struct pool_clock;
+
 struct pool {
 	struct plan plan;
 	uint64_t pool_id;
 	uint64_t epoch;
 	uint64_t boot;	       /* of the host whose node served it last; 0: not known */
-	uint64_t time_base_ms; /* pool time less the host's clock */
-	uint64_t rules_off;    /* bits of enum rule; only tests set any */
-	uint8_t impatient;     /* a late producer is skipped at once; only tests set it */
+	uint64_t time_base_ms; /* pool time less the clock of the node's host */
+	/* What is known of that clock; NULL: it is this host's (pool/time.h).  Borrowed. */
+	struct pool_clock *clock;
+	uint64_t rules_off; /* bits of enum rule; only tests set any */
+	uint8_t impatient;  /* a late producer is skipped at once; only tests set it */
 };
 
 static inline int pool_rule(const struct pool *p, enum rule rule)

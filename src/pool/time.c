@@ -1,4 +1,4 @@
-/* time.c: where pool time starts, and where it goes on. */
+/* time.c: where pool time starts, where it goes on, and the clock of a node elsewhere. */
 #include "pool/time.h"
 
 #define TIME_OFFSET offsetof(struct layout_superblock, time)
@@ -50,4 +50,47 @@ int pool_time_stamp(struct worker *w, const struct pool *pool)
 	    fab_write(FAB_CONTROL, TIME_OFFSET + offsetof(struct layout_time, seen_ms), &now_ms, 8);
 
 	return flow_run(w, &op, 1);
+}
+
+void pool_clock_init(struct pool_clock *c, int (*read)(void *, uint64_t *), void *context)
+{
+	*c = (struct pool_clock){.looking = ATOMIC_FLAG_INIT, .read = read, .context = context};
+	atomic_init(&c->low_ns, INT64_MIN);
+	atomic_init(&c->high_ns, INT64_MAX);
+}
+
+void pool_clock_learn(struct pool_clock *c, uint64_t began_ns, uint64_t node_ns, uint64_t ended_ns)
+{
+	/* Rounded outwards. */
+	int64_t low_ns = (int64_t)(node_ns - ended_ns + (ended_ns >> POOL_CLOCK_DRIFT_SHIFT) - 1);
+	int64_t high_ns = (int64_t)(node_ns - began_ns - (began_ns >> POOL_CLOCK_DRIFT_SHIFT) + 1);
+	int64_t known_low_ns = atomic_load_explicit(&c->low_ns, memory_order_relaxed);
+	int64_t known_high_ns = atomic_load_explicit(&c->high_ns, memory_order_relaxed);
+	/* How far the lines have parted by now. */
+	int64_t parted_ns = (int64_t)(ended_ns >> (POOL_CLOCK_DRIFT_SHIFT - 1));
+	int jumped = (known_high_ns != INT64_MAX && low_ns > known_high_ns + parted_ns) ||
+		     (known_low_ns != INT64_MIN && high_ns < known_low_ns - parted_ns);
+
+	if (jumped || low_ns > known_low_ns)
+		atomic_store_explicit(&c->low_ns, low_ns, memory_order_relaxed);
+	if (jumped || high_ns < known_high_ns)
+		atomic_store_explicit(&c->high_ns, high_ns, memory_order_relaxed);
+	atomic_store_explicit(&c->looked_ns, ended_ns, memory_order_relaxed);
+}
+
+int pool_clock_look(struct pool_clock *c, const struct clock *ours, unsigned times)
+{
+	int status = 0;
+
+	if (atomic_flag_test_and_set_explicit(&c->looking, memory_order_acquire))
+		return 0;
+	for (unsigned i = 0; i < times && !status; i++) {
+		uint64_t began_ns = clock_now_ns(ours), node_ns;
+
+		status = c->read(c->context, &node_ns);
+		if (!status)
+			pool_clock_learn(c, began_ns, node_ns, clock_now_ns(ours));
+	}
+	atomic_flag_clear_explicit(&c->looking, memory_order_release);
+	return status;
 }

@@ -8,13 +8,19 @@
  * a pool over after that (known by the kernel's boot id) chooses a new base: unix time again, but
  * never less than the last pool time a node has written down.
  *
- * Every process on the host reads the same clock, so all agree on pool time to the microsecond,
- * unless they live in different time namespaces, which is not supported.
+ * A process that maps the pool reads the node's clock itself, so all of them agree on pool time to
+ * the microsecond, unless they live in different time namespaces, which is not supported.  One
+ * that reaches the node over a network knows the node's clock only within bounds, struct
+ * pool_clock, and stays on the safe side: a value it stores ends by the earliest time it may be
+ * now, and whether a value is over it judges by the latest.  So no value is found after its time,
+ * whoever stored it and whoever looks, and it may be over before that by what the bounds are apart.
  *
- * Called by the node; compute nodes only add pool->time_base_ms.
+ * Called by the node and by compute nodes.
  */
 #ifndef FORGE_POOL_TIME_H
 #define FORGE_POOL_TIME_H
+
+#include <stdatomic.h>
 
 #include "pool/pool.h"
 
@@ -42,5 +48,92 @@ MAY_WAIT int pool_time_take_over(struct worker *, const struct pool_host *);
 
 /* WRITE pool time down.  Waits.  0 or FORGE_E_NODE. */
 MAY_WAIT int pool_time_stamp(struct worker *, const struct pool *);
+
+/* ---- the clock of a node elsewhere -------------------------------------------------------- */
+
+/*
+ * Two clocks run apart by at most 1 / 2^10: twice what the kernel lets a clock be steered by, which
+ * is far more than oscillators differ.
+ */
+#define POOL_CLOCK_DRIFT_SHIFT 10u
+/* How often the clock is looked at while there are operations: the bounds part by 0.5 ms meanwhile.
+ */
+#define POOL_CLOCK_LOOK_NS UINT64_C(250000000)
+
+/*
+ * Bounds of another host's clock.  The argument.  A look at it begins at b and ends at a by our
+ * clock, and the other one showed n in between.  So it shows at most n at b, and from then on at
+ * most n + (t - b)(1 + drift); it shows at least n at a, and from then on at least
+ * n + (t - a)(1 - drift).  Each is a line with a fixed slope, so one word holds what tells it from
+ * others, and of two upper bounds that are both true the lower one is the better at every time.
+ * Hence looks only ever make high_ns smaller and low_ns larger, and the two are stored and
+ * loaded independently.  Should they contradict each other, one of the clocks has jumped (a virtual
+ * machine was halted): the last look then counts alone.
+ *
+ * Shared by the threads of a process.
+ */
+struct pool_clock {
+	/* At our time t it shows t + low_ns - t / 2^10 at least, t + high_ns + t / 2^10 at most. */
+	_Atomic int64_t low_ns, high_ns;
+	_Atomic uint64_t looked_ns;
+	atomic_flag looking;
+	/* Read the other clock now, in ns; waits.  0 or FORGE_E_NODE. */
+	int (*read)(void *context, uint64_t *node_ns);
+	void *context;
+};
+
+/* Nothing is known until the first look. */
+void pool_clock_init(struct pool_clock *, int (*read)(void *, uint64_t *), void *context);
+
+/* What a look has shown that lasted from began_ns to ended_ns by our clock.  One at a time. */
+void pool_clock_learn(struct pool_clock *, uint64_t began_ns, uint64_t node_ns, uint64_t ended_ns);
+
+/*
+ * Look so many times, unless another thread is at it: more than one for the first, since the
+ * quickest of them decides.  Waits.  0 or as read().
+ */
+MAY_WAIT int pool_clock_look(struct pool_clock *, const struct clock *ours, unsigned times);
+
+/* Look once if it is due.  Waits.  0 or as read(). */
+static inline MAY_WAIT int pool_clock_tend(const struct pool *p, const struct clock *ours,
+					   uint64_t now_ns)
+{
+	struct pool_clock *c = p->clock;
+
+	return likely(!c) || now_ns - atomic_load_explicit(&c->looked_ns, memory_order_relaxed) <
+				 POOL_CLOCK_LOOK_NS
+		   ? 0
+		   : pool_clock_look(c, ours, 1);
+}
+
+/* What the node's clock shows at the earliest, and at the latest, when ours shows now_ns. */
+static inline uint64_t pool_node_ns_earliest(const struct pool *p, uint64_t now_ns)
+{
+	if (likely(!p->clock))
+		return now_ns;
+	int64_t low_ns = atomic_load_explicit(&p->clock->low_ns, memory_order_relaxed);
+
+	return now_ns + (uint64_t)low_ns - (now_ns >> POOL_CLOCK_DRIFT_SHIFT);
+}
+
+static inline uint64_t pool_node_ns_latest(const struct pool *p, uint64_t now_ns)
+{
+	if (likely(!p->clock))
+		return now_ns;
+	int64_t high_ns = atomic_load_explicit(&p->clock->high_ns, memory_order_relaxed);
+
+	return now_ns + (uint64_t)high_ns + (now_ns >> POOL_CLOCK_DRIFT_SHIFT);
+}
+
+/* Pool time in ms when our clock shows now_ns: to store by, and to judge by. */
+static inline uint64_t pool_ms_earliest(const struct pool *p, uint64_t now_ns)
+{
+	return p->time_base_ms + pool_node_ns_earliest(p, now_ns) / 1000000u;
+}
+
+static inline uint64_t pool_ms_latest(const struct pool *p, uint64_t now_ns)
+{
+	return p->time_base_ms + pool_node_ns_latest(p, now_ns) / 1000000u;
+}
 
 #endif

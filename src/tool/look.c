@@ -22,6 +22,7 @@ int tool_look_open(const struct command *c, const char *pool_name, struct look_a
 	}
 	worker_init(&out->worker, out->fab, clock_monotonic(), 0);
 	status = pool_open(&out->worker, &out->pool, text, sizeof(text));
+	out->pool.clock = link_clock(out->link);
 	if (!status)
 		return 0;
 	tool_look_close(out);

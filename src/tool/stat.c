@@ -8,6 +8,7 @@
 #include "base/opts.h"
 #include "bench/json_text.h"
 #include "base/text.h"
+#include "pool/time.h"
 #include "tool/look.h"
 #include "tool/space.h"
 #include "tool/survey.h"
@@ -144,7 +145,7 @@ static void print_stats(const struct survey *s)
 static void print_registry(struct look_at *look, const struct survey *s)
 {
 	const struct plan *p = &look->pool.plan;
-	uint64_t now_us = worker_now_us(&look->worker);
+	uint64_t now_us = pool_node_ns_latest(&look->pool, clock_now_ns(look->worker.clock)) / 1000;
 	struct text_table *t = text_table_open("rllrrrrr");
 	uint32_t count = 0;
 	struct text n[3];
