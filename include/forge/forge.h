@@ -79,6 +79,7 @@ enum forge_status {
 	FORGE_E_FULL_REGISTRY = -22,
 	FORGE_E_FORKED = -23,
 	FORGE_E_DENIED = -24,
+	FORGE_E_SPREAD = -25, /* the cache's memory nodes were changed */
 
 	/* The pool: it must be mended or replaced. */
 	FORGE_E_NOT_A_POOL = -40,

@@ -65,6 +65,7 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	    .window_groups = pool->plan.window_groups,
 	    .poll_every_op = o->poll_every_op,
 	    .flush_every_op = o->flush_every_op,
+	    .spread_epoch = o->spread_epoch,
 	    .flush_trust_us = o->flush_trust_us ? o->flush_trust_us : CN_FLUSH_TRUST_US_DEFAULT,
 	    .flush_cap = (uint8_t)(pool_rule(pool, RULE_FLUSH_CAPPED) ? cap : UINT8_MAX),
 	    .late_groups = policy->late_groups(pool->plan.chunk_count),
@@ -92,7 +93,7 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	atomic_store(&cn->workers_live, cn->worker_count);
 	cn_poll_every(cn, cn->poll_interval_us);
 	atomic_store(&cn->free_hint, cursors.ring[RING_FREE].tail - cursors.ring[RING_FREE].head);
-	cn_see_flush(cn, cursors.flush_generation, started_ns);
+	cn_see_fence(cn, cursors.fence, started_ns);
 	/* 56 bits: whoever had this id before us counted below. */
 	atomic_store(&cn->cas_counter, (uint64_t)(registry_incarnation(cn->member.id) & 0xffffffu)
 					   << 32);
@@ -102,7 +103,7 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	}
 	struct registry_news news = {
 	    .flushed = {cn->noted[RING_SMALL], cn->noted[RING_MAIN]},
-	    .flush_generation = cn->flush_generation,
+	    .fence = cn->fence,
 	    .polled_us = pool_node_ns_earliest(pool, clock_now_ns(w->clock)) / 1000,
 	    .worker_count = cn->worker_count,
 	};
@@ -172,9 +173,9 @@ void cn_poll_every(struct cn *cn, uint32_t us)
 			      memory_order_relaxed);
 }
 
-void cn_see_flush(struct cn *cn, uint64_t generation, uint64_t started_ns)
+void cn_see_fence(struct cn *cn, uint64_t fence, uint64_t started_ns)
 {
-	raise_to(&cn->flush_generation, generation);
+	raise_to(&cn->fence, fence);
 	raise_to(&cn->flush_seen_ns, started_ns); /* R1 */
 }
 

@@ -30,6 +30,7 @@ struct cn_options {
 	uint8_t poll_every_op; /* for small worlds without time */
 	uint8_t flush_every_op; /* the same: the flush generation is READ at every start */
 	uint32_t flush_trust_us;
+	uint32_t spread_epoch; /* of the spread this node works by; 0: the pool is none's */
 	/* NULL: nobody is ever proven dead.  Borrowed until cn_close(). */
 	const struct liveness *alive;
 };
@@ -86,6 +87,7 @@ struct cn {
 	uint8_t poll_every_op;
 	uint8_t flush_every_op;
 	uint32_t flush_trust_us;
+	uint32_t spread_epoch;
 	uint8_t flush_cap; /* most a flush adds to one counter: 85 / cn_max */
 
 	_Atomic uint64_t *map; /* [chunk_count] last chunk word seen; 0 unknown */
@@ -118,11 +120,11 @@ struct cn {
 	uint64_t noted[RING_QUEUES];
 	_Atomic uint64_t flushed[RING_QUEUES];
 	/*
-	 * The newest flush generation seen, and when the READ that a look at it was based on began:
+	 * The newest fence seen, and when the READ that a look at it was based on began:
 	 * stored in this order (R1), loaded in the other (A1), so what is loaded is at least as new
 	 * as what was there at that time.  Neither goes back.
 	 */
-	_Atomic uint64_t flush_generation;
+	_Atomic uint64_t fence;
 	_Atomic uint64_t flush_seen_ns;
 	_Atomic uint64_t cas_counter;
 
@@ -187,8 +189,8 @@ static inline uint64_t cn_pool_ms(const struct cn *cn, uint64_t now_ns)
 /* From now on a poll is due after so many us. */
 void cn_poll_every(struct cn *, uint32_t us);
 
-/* A READ that began at started_ns showed that flush generation. */
-void cn_see_flush(struct cn *, uint64_t generation, uint64_t started_ns);
+/* A READ that began at started_ns showed that fence. */
+void cn_see_fence(struct cn *, uint64_t fence, uint64_t started_ns);
 
 static inline uint64_t cn_map(const struct cn *cn, uint32_t chunk)
 {

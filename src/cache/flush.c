@@ -1,7 +1,7 @@
 /*
  * flush.c: forgetting everything at once.
  *
- * The pool has a flush generation, a word beside the cursors that only grows.  Every object carries
+ * The pool has a flush generation, part of the fence, a word beside the cursors that only grows.  Every object carries
  * the one it was stored under; an object of an older one than the reader's is over: it is dealt
  * with as an invalid one (look.h), and regroup drops it.  So a flush is one FAA, and no slot is
  * touched.
@@ -28,7 +28,7 @@
 int cache_flush(struct cache *c)
 {
 	struct cn *cn = c->cn;
-	struct fab_op op = fab_faa(FAB_CONTROL, plan_flush_address(&cn->pool->plan), 1);
+	struct fab_op op = fab_faa(FAB_CONTROL, plan_fence_address(&cn->pool->plan), 1);
 	int status = cache_begin(c);
 
 	if (!status)

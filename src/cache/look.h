@@ -75,7 +75,7 @@ static inline uint32_t look_stamp(const struct cache *c, const struct look *l)
 	uint32_t sample = c->moment.flush_generation;
 
 	if (unlikely(!pool_rule(c->cn->pool, RULE_FLUSH_SAMPLED_ONCE)))
-		sample = (uint32_t)c->cn->flush_generation;
+		sample = (uint32_t)fence_generation(c->cn->fence);
 	return l->match && (int32_t)(l->old_flush - sample) > 0 ? l->old_flush : sample;
 }
 

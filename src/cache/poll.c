@@ -194,9 +194,8 @@ static MAY_WAIT int poll_once(struct cache *c)
 	int status = flow_run(c->worker, &op, 1), moved = 0;
 
 	if (!status) {
-		moved = cursors.flush_generation !=
-			atomic_load_explicit(&cn->flush_generation, memory_order_relaxed);
-		cn_see_flush(cn, cursors.flush_generation, started_ns);
+		moved = cursors.fence != atomic_load_explicit(&cn->fence, memory_order_relaxed);
+		cn_see_fence(cn, cursors.fence, started_ns);
 	}
 	/* Where large objects leave few groups, a window as planned would hold them all. */
 	if (!status)
@@ -224,7 +223,7 @@ static MAY_WAIT int poll_once(struct cache *c)
 		return 0;
 	struct registry_news news = {
 	    .flushed = {cn->flushed[RING_SMALL], cn->flushed[RING_MAIN]},
-	    .flush_generation = cn->flush_generation,
+	    .fence = cn->fence,
 	    .polled_us = pool_node_ns_earliest(cn->pool, started_ns) / 1000,
 	    .worker_count = cn->worker_count,
 	};
@@ -244,14 +243,14 @@ int cache_poll(struct cache *c)
 }
 
 /*
- * The sample of the flush generation must be from a look that began at most flush_trust_us before
+ * The sample of the fence must be from a look that began at most flush_trust_us before
  * the operation did: flush.c rests on it.  Polls see to that, unless the worker that is at it
  * sleeps; then the word is READ alone.
  */
-static MAY_WAIT int see_flush(struct cache *c)
+static MAY_WAIT int see_fence(struct cache *c)
 {
 	struct cn *cn = c->cn;
-	uint64_t now_ns = clock_now_ns(c->worker->clock), generation;
+	uint64_t now_ns = clock_now_ns(c->worker->clock), fence;
 	uint64_t seen_ns = atomic_load_explicit(&cn->flush_seen_ns, memory_order_acquire); /* A1 */
 
 	c->moment.now_ns = now_ns;
@@ -260,12 +259,11 @@ static MAY_WAIT int see_flush(struct cache *c)
 	     !cn->flush_every_op) ||
 	    !pool_rule(cn->pool, RULE_FLUSH_SEEN_LATELY))
 		return 0;
-	struct fab_op op =
-	    fab_read(FAB_HOTNESS, plan_flush_address(&cn->pool->plan), &generation, 8);
+	struct fab_op op = fab_read(FAB_HOTNESS, plan_fence_address(&cn->pool->plan), &fence, 8);
 	int status = flow_run(c->worker, &op, 1);
 
 	if (!status)
-		cn_see_flush(cn, generation, now_ns);
+		cn_see_fence(cn, fence, now_ns);
 	return status;
 }
 
@@ -276,7 +274,7 @@ static int is_due(const struct cache *c, uint64_t refreshed_ns, const _Atomic ui
 	       UINT64_C(1000) * atomic_load_explicit(us, memory_order_relaxed);
 }
 
-/* Another worker may be polling, or polls may be rare: then see_flush() looks itself. */
+/* Another worker may be polling, or polls may be rare: then see_fence() looks itself. */
 static MAY_WAIT int begin_slowly(struct cache *c, uint64_t refreshed_ns)
 {
 	const struct cn *cn = c->cn;
@@ -289,7 +287,7 @@ static MAY_WAIT int begin_slowly(struct cache *c, uint64_t refreshed_ns)
 		if (!status)
 			status = cache_poll(c);
 	}
-	return status ? status : see_flush(c);
+	return status ? status : see_fence(c);
 }
 
 int cache_begin(struct cache *c)
@@ -302,7 +300,9 @@ int cache_begin(struct cache *c)
 	if (unlikely(is_due(c, refreshed, &cn->quick_us) || cn->poll_every_op ||
 		     cn->flush_every_op))
 		status = begin_slowly(c, refreshed);
-	c->moment.flush_generation =
-	    (uint32_t)atomic_load_explicit(&cn->flush_generation, memory_order_relaxed);
-	return status;
+	uint64_t fence = atomic_load_explicit(&cn->fence, memory_order_relaxed);
+
+	c->moment.flush_generation = (uint32_t)fence_generation(fence);
+	/* Nobody may go on by a map of keys to nodes that is not the present one. */
+	return likely(fence_epoch(fence) == cn->spread_epoch) ? status : FORGE_E_SPREAD;
 }

@@ -22,7 +22,9 @@
  *
  * Life of each word (who writes it, with which verb, what a reader may conclude):
  *
- *   superblock   written by the node before it says READY, never after, except epoch and time.
+ *   superblock   written by the node before it says READY, never after, except epoch, time and
+ *                how keys are spread over nodes (spread.h).
+ *   fence        FAA of a generation by a flush, CAS of the epoch by who changes the spread.
  *   cursors      FAA or CAS by any CN; never wrap (64 bits); a READ of them is a hint.
  *   ofm counter  FAA by every CN for positions in the window; subtracted by the evictor that won
  *                the chunk out of `evicting`.  A hint by nature.
@@ -50,7 +52,8 @@
  *    pollers' maps need no READ of the chunk table;
  *  - there is no SKIP state: skipping is the CAS EMPTY(cycle) -> EMPTY(cycle + 1), which makes a
  *    late producer's CAS fail exactly as SKIP and its reset would;
- *  - the flush generation lives beside the cursors, because every poll reads both.
+ *  - the fence (flush generation, epoch of the spread) lives beside the cursors, because every
+ *    poll reads both.
  */
 #ifndef FORGE_LAYOUT_LAYOUT_H
 #define FORGE_LAYOUT_LAYOUT_H
@@ -60,7 +63,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC   0x314c4f4f50475246u /* "FRGPOOL1" as it lies in memory */
-#define LAYOUT_VERSION 3u
+#define LAYOUT_VERSION 4u
 
 #define LAYOUT_SUPERBLOCK_BYTES 4096u
 #define LAYOUT_CURSORS_BYTES	64u
@@ -258,18 +261,42 @@ static inline uint32_t group_version(uint64_t word)
  *   0      8    small head       8   8  small tail
  *   16     8    main head        24  8  main tail
  *   32     8    free head        40  8  free tail
- *   48     8    flush generation
+ *   48     8    fence: flush generation (bits 0-43), epoch of the spread (44-63)
  *   56     8    chunks that are parts, a hint
  */
 struct layout_cursors {
 	struct {
 		uint64_t head, tail;
 	} ring[RING_COUNT];
-	uint64_t flush_generation;
+	uint64_t fence;
 	uint64_t part_chunks;
 };
 static_assert(sizeof(struct layout_cursors) == LAYOUT_CURSORS_BYTES, "polled with one READ");
-static_assert(offsetof(struct layout_cursors, flush_generation) == 48, "layout");
+static_assert(offsetof(struct layout_cursors, fence) == 48, "layout");
+
+/*
+ * The fence: what an operation must know of before it starts (cache/flush.c).  Both parts only
+ * grow, so the word does.  With a flush every ms the generation lasts 500 years; objects carry its
+ * low 32 bits.  Epoch 0: the pool is a cache of its own; otherwise spread.h says what it is one of.
+ */
+#define FENCE_EPOCH_SHIFT 44u
+#define FENCE_EPOCH_MAX	  ((UINT64_C(1) << 20) - 1)
+
+static inline uint64_t fence_pack(uint64_t epoch, uint64_t generation)
+{
+	return layout_put(epoch, FENCE_EPOCH_SHIFT, 20) |
+	       layout_put(generation, 0, FENCE_EPOCH_SHIFT);
+}
+
+static inline uint64_t fence_epoch(uint64_t fence)
+{
+	return fence >> FENCE_EPOCH_SHIFT;
+}
+
+static inline uint64_t fence_generation(uint64_t fence)
+{
+	return layout_bits(fence, 0, FENCE_EPOCH_SHIFT);
+}
 
 /*
  * Ring node.
@@ -577,7 +604,7 @@ static inline uint32_t part_generation(uint64_t part)
  *   8      8    lease: pool time in us until which the CN promises to be alive (0: no lease)
  *   16     8    flushed-up-to, small: every position below it has been flushed
  *   24     8    flushed-up-to, main
- *   32     8    flush generation seen
+ *   32     8    fence seen
  *   40     8    time of the last poll, us of pool time
  *   48     8    workers: how many threads of this CN may evict
  *   56     8    zero
@@ -586,7 +613,7 @@ struct layout_registry {
 	uint64_t id;
 	uint64_t lease_us;
 	uint64_t flushed[RING_QUEUES];
-	uint64_t flush_generation;
+	uint64_t fence;
 	uint64_t polled_us;
 	uint64_t worker_count;
 	uint64_t zero;

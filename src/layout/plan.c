@@ -7,6 +7,7 @@
 
 #include "base/compiler.h"
 #include "base/hash.h"
+#include "layout/spread.h"
 #include "layout/stats.h"
 #include "base/status.h"
 
@@ -46,6 +47,9 @@ uint64_t layout_fingerprint(void)
 	    INDEX_BLOCKS_HEAD,
 	    LAYOUT_PARTS_BYTES,
 	    LAYOUT_PART_BYTES,
+	    (uint32_t)sizeof(struct spread_record),
+	    SPREAD_PARTITIONS,
+	    FENCE_EPOCH_SHIFT,
 	    (uint32_t)sizeof(struct plan),
 	    (uint32_t)offsetof(struct plan, cursors_offset),
 	};

@@ -283,9 +283,9 @@ static inline uint64_t plan_tail_address(const struct plan *p, uint32_t ring)
 	return p->cursors_offset + 16 * (uint64_t)ring + 8;
 }
 
-static inline uint64_t plan_flush_address(const struct plan *p)
+static inline uint64_t plan_fence_address(const struct plan *p)
 {
-	return p->cursors_offset + offsetof(struct layout_cursors, flush_generation);
+	return p->cursors_offset + offsetof(struct layout_cursors, fence);
 }
 
 static inline uint64_t plan_ofm_row_address(const struct plan *p, uint32_t ring, uint64_t position)
@@ -329,7 +329,8 @@ static inline uint64_t plan_stats_address(const struct plan *p, uint32_t cn)
  *            232  a hash of that host's boot id, 0 for none
  *            240  pool time when a node last wrote it down
  *   248    8    starts: of nodes over this memory that were never ready, since one was
- *   256         zero
+ *   256    8    claim, 264: member, 512: owned, 1024 and 2560: records (spread.h)
+ *                the rest is zero
  *
  * The time is written before READY, and anew by a node that takes the pool over, before compute
  * nodes attach; the last word of it also while it serves.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "layout/spread.h"
 #include "layout/stats.h"
 #include "pool/index.h"
 #include "pool/registry.h"
@@ -29,6 +30,7 @@ struct rebuild {
 	struct worker *worker;
 	struct rebuild_report *report;
 	struct layout_cursors cursors;
+	uint64_t spread_epoch;
 	struct layout_registry *lines; /* [cn_max] */
 	uint64_t *words;	       /* [chunk_count] */
 	uint8_t *trusted;	       /* [chunk_count] */
@@ -283,7 +285,7 @@ static MAY_WAIT int clear_slots(struct rebuild *r)
 static MAY_WAIT int reset_registry(struct rebuild *r)
 {
 	const struct plan *p = r->plan;
-	uint64_t flushed = r->cursors.flush_generation;
+	uint64_t flushed = fence_generation(r->cursors.fence);
 
 	/* An object has 32 bits of it. */
 	if (flushed > UINT32_MAX)
@@ -292,16 +294,16 @@ static MAY_WAIT int reset_registry(struct rebuild *r)
 		struct layout_registry *line = &r->lines[cn];
 		uint32_t incarnation = registry_incarnation(line->id);
 
-		if (line->flush_generation <= UINT32_MAX)
-			flushed = max_u64(flushed, line->flush_generation);
+		if (fence_generation(line->fence) <= UINT32_MAX)
+			flushed = max_u64(flushed, fence_generation(line->fence));
 		r->report->lines_reset +=
 		    line->id != registry_pack(REGISTRY_FREE, incarnation, 0) || line->zero != 0;
 		*line = (struct layout_registry){
 		    .id = registry_pack(REGISTRY_FREE, incarnation + 1, 0),
-		    .flush_generation = line->flush_generation,
+		    .fence = line->fence,
 		};
 	}
-	r->cursors.flush_generation = flushed;
+	r->cursors.fence = fence_pack(r->spread_epoch, flushed);
 	return copy_words(r, p->registry_offset, (uint64_t *)(void *)r->lines,
 			  (uint64_t)p->cn_max * LAYOUT_REGISTRY_BYTES / 8, 1);
 }
@@ -329,12 +331,28 @@ static MAY_WAIT int reset_stats(struct rebuild *r)
 	return status;
 }
 
+/* The fence's, if there is a record of that epoch; else that of the newest one. */
+static MAY_WAIT int find_epoch(struct rebuild *r)
+{
+	const struct spread_page *page = (const struct spread_page *)(const void *)r->piece;
+	int status = copy_words(r, 0, r->piece, LAYOUT_SUPERBLOCK_BYTES / 8, 0);
+	uint64_t epoch = fence_epoch(r->cursors.fence);
+
+	if (!status)
+		r->spread_epoch = spread_record_valid(spread_page_record(page, epoch), epoch)
+				      ? epoch
+				      : spread_page_newest(page);
+	return status;
+}
+
 static MAY_WAIT int rebuild_all(struct rebuild *r)
 {
 	const struct plan *p = r->plan;
 	int status =
 	    copy_words(r, p->cursors_offset, (uint64_t *)&r->cursors, LAYOUT_CURSORS_BYTES / 8, 0);
 
+	if (!status)
+		status = find_epoch(r);
 	if (!status)
 		status = copy_words(r, p->chunk_table_offset, r->words, p->chunk_count, 0);
 	if (!status)

@@ -45,7 +45,7 @@ MAY_WAIT int registry_leave(const struct pool *, struct worker *, const struct r
 /* What a CN publishes after a poll. */
 struct registry_news {
 	uint64_t flushed[RING_QUEUES];
-	uint64_t flush_generation;
+	uint64_t fence;
 	uint64_t polled_us;
 	uint64_t worker_count;
 };

@@ -301,7 +301,7 @@ static json_t *registry_json(struct look_at *look, const struct survey *s)
 		json_object_set_new(o, "polled_us", number(line->polled_us));
 		json_object_set_new(o, "flushed_small", number(line->flushed[RING_SMALL]));
 		json_object_set_new(o, "flushed_main", number(line->flushed[RING_MAIN]));
-		json_object_set_new(o, "flush_generation", number(line->flush_generation));
+		json_object_set_new(o, "flush_generation", number(fence_generation(line->fence)));
 		json_array_append_new(lines, o);
 	}
 	return lines;
@@ -339,7 +339,7 @@ static void print_json(struct look_at *look, const struct config *config, const 
 	json_object_set_new(chunks, "unknown", number(s->chunks_unknown));
 	json_object_set_new(root, "chunks", chunks);
 	json_object_set_new(root, "rings", rings_json(s));
-	json_object_set_new(root, "flush_generation", number(s->cursors.flush_generation));
+	json_object_set_new(root, "flush_generation", number(fence_generation(s->cursors.fence)));
 	json_object_set_new(root, "counters", stats_json(s));
 	json_object_set_new(root, "compute_nodes", registry_json(look, s));
 	if (s->has_scan)

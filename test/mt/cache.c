@@ -209,7 +209,7 @@ static void *flush_main(void *argument)
 			struct fab_op op =
 			    fab_faa(FAB_CONTROL,
 				    pool.plan.cursors_offset +
-					offsetof(struct layout_cursors, flush_generation),
+					offsetof(struct layout_cursors, fence),
 				    1);
 
 			status = flow_run(&worker, &op, 1);

@@ -112,7 +112,7 @@ static void test_structs(void **state)
 	OFFSET(layout_cursors, ring[1].tail, 24);
 	OFFSET(layout_cursors, ring[2].head, 32);
 	OFFSET(layout_cursors, ring[2].tail, 40);
-	OFFSET(layout_cursors, flush_generation, 48);
+	OFFSET(layout_cursors, fence, 48);
 	OFFSET(layout_cursors, part_chunks, 56);
 
 	assert_int_equal(sizeof(struct layout_object), 48);
@@ -141,7 +141,7 @@ static void test_structs(void **state)
 	OFFSET(layout_registry, lease_us, 8);
 	OFFSET(layout_registry, flushed[0], 16);
 	OFFSET(layout_registry, flushed[1], 24);
-	OFFSET(layout_registry, flush_generation, 32);
+	OFFSET(layout_registry, fence, 32);
 	OFFSET(layout_registry, polled_us, 40);
 	OFFSET(layout_registry, worker_count, 48);
 	OFFSET(layout_registry, zero, 56);

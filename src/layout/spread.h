@@ -1,0 +1,139 @@
+/*
+ * spread.h: how the keys of one cache are spread over several memory nodes: the record that every
+ * member holds of it, and which member has which key.
+ *
+ * Everyone above base may include it.  Pure functions on words; they own nothing, and any thread
+ * may call them.  doc/nodes.md has the reasons, pool/spread.h the flows that read and change it.
+ *
+ * Keys are cut into SPREAD_PARTITIONS by their hash, mixed, so that the bits which choose bucket
+ * and fingerprint stay evenly spread within each member.  Each partition goes to the member with
+ * the least -log(u) / weight, u being a hash of member and partition (weighted rendezvous): who
+ * comes takes his share from all others and nothing moves between them, and what a leaver had is
+ * spread over those who stay.  All of it is integer arithmetic, so that every build on every
+ * machine computes the same table from the same record.
+ *
+ * It lies in the superblock's page, and is READ with it:
+ *
+ *   OFFSET SIZE FIELD
+ *   256    8    claim: of a program that changes the spread, 0 for none.  By CAS
+ *   264    8    member: the id that this node has in the record; 0: it is no member.  CAS from 0
+ *   512    512  owned: a bit for each partition of which values may lie here.  Once a partition
+ *               was owned, its bit stays until everything here is flushed.  By the claim's holder
+ *   1024   1536 record of an even epoch
+ *   2560   1536 record of an odd epoch
+ *
+ * Which record counts, and since when, says the epoch in the fence (layout.h), with one CAS.  The
+ * first record is put in place word by word by CAS from 0, so who is late changes nothing.
+ */
+#ifndef FORGE_LAYOUT_SPREAD_H
+#define FORGE_LAYOUT_SPREAD_H
+
+#include "layout/layout.h"
+
+#define SPREAD_PARTITIONS 4096u
+#define SPREAD_NODES_MAX  64u
+
+#define SPREAD_CLAIM_OFFSET   UINT64_C(256)
+#define SPREAD_MEMBER_OFFSET  UINT64_C(264)
+#define SPREAD_OWNED_OFFSET   UINT64_C(512)
+#define SPREAD_OWNED_WORDS    (SPREAD_PARTITIONS / 64)
+#define SPREAD_RECORD_OFFSET  UINT64_C(1024)
+#define SPREAD_RECORD_STRIDE  UINT64_C(1536)
+#define SPREAD_WEIGHT_UNIT    4096u /* bytes of a pool */
+#define SPREAD_WEIGHT_MAX     (UINT64_C(1) << 33)
+#define SPREAD_RECORD_VERSION 1u
+
+/*
+ *   OFFSET SIZE FIELD
+ *   0      8    checksum of the rest, members beyond the last excepted
+ *   8      8    id of the spread: the same as long as it lives
+ *   16     8    epoch, as in the fence of each member
+ *   24     4    version of this record
+ *   28     4    members
+ *   32     32   zero
+ *   64     16 x 64  members by id, ascending: id, weight in units of 4 KiB
+ */
+struct spread_member {
+	uint64_t id;
+	uint64_t weight;
+};
+
+struct spread_record {
+	uint64_t checksum;
+	uint64_t id;
+	uint64_t epoch;
+	uint32_t version;
+	uint32_t member_count;
+	uint64_t zero[4];
+	struct spread_member member[SPREAD_NODES_MAX];
+};
+static_assert(sizeof(struct spread_record) == 64 + 16 * SPREAD_NODES_MAX, "layout");
+static_assert(offsetof(struct spread_record, member) == 64, "layout");
+static_assert(sizeof(struct spread_record) <= SPREAD_RECORD_STRIDE, "two in the page");
+static_assert(SPREAD_RECORD_OFFSET + 2 * SPREAD_RECORD_STRIDE == LAYOUT_SUPERBLOCK_BYTES, "layout");
+static_assert(SPREAD_OWNED_OFFSET + 8 * SPREAD_OWNED_WORDS == SPREAD_RECORD_OFFSET, "layout");
+
+/* The page as READ. */
+struct spread_page {
+	uint64_t words[LAYOUT_SUPERBLOCK_BYTES / 8];
+};
+
+static inline uint64_t spread_record_offset(uint64_t epoch)
+{
+	return SPREAD_RECORD_OFFSET + SPREAD_RECORD_STRIDE * (epoch & 1);
+}
+
+static inline const struct spread_record *spread_page_record(const struct spread_page *page,
+							     uint64_t epoch)
+{
+	return (const struct spread_record *)(const void *)&page
+	    ->words[spread_record_offset(epoch) / 8];
+}
+
+static inline uint64_t spread_page_member(const struct spread_page *page)
+{
+	return page->words[SPREAD_MEMBER_OFFSET / 8];
+}
+
+/* Bytes of a record that count. */
+static inline uint32_t spread_record_bytes(const struct spread_record *r)
+{
+	return (uint32_t)(offsetof(struct spread_record, member) +
+			  r->member_count * sizeof(r->member[0]));
+}
+
+/* The weight of a pool of that size. */
+static inline uint64_t spread_weight(uint64_t pool_bytes)
+{
+	uint64_t weight = pool_bytes / SPREAD_WEIGHT_UNIT;
+
+	return weight < 1 ? 1 : weight > SPREAD_WEIGHT_MAX ? SPREAD_WEIGHT_MAX : weight;
+}
+
+/*
+ * Make a record of members in any order; 0 as id: one that follows from the members alone, so that
+ * all who form the same spread write the same bytes.  0, or FORGE_E_INVAL for no members, too
+ * many, or an id that is 0 or there twice.
+ */
+int spread_record_make(struct spread_record *, uint64_t id, uint64_t epoch,
+		       const struct spread_member *members, uint32_t count);
+
+/* Is it whole, and of that epoch?  Never trusts a field. */
+int spread_record_valid(const struct spread_record *, uint64_t epoch);
+
+/* The epoch of the newest whole record in the page, 0 if there is none. */
+uint64_t spread_page_newest(const struct spread_page *);
+
+/* Do two valid records say the same? */
+int spread_record_same(const struct spread_record *, const struct spread_record *);
+
+/* Which member has that id, or -1. */
+int spread_record_find(const struct spread_record *, uint64_t id);
+
+/* The member of each partition, by its index in a valid record. */
+void spread_table(const struct spread_record *, uint8_t table[SPREAD_PARTITIONS]);
+
+/* The partition of a key, by its hash (base/hash.h). */
+uint32_t spread_partition(uint64_t key_hash);
+
+#endif
