@@ -8,7 +8,9 @@
 #include "pool/registry.h"
 
 /* Bytes of index in one READ. */
-#define SCAN_BYTES (64u << 10)
+#define SCAN_BYTES (256u << 10)
+/* Headers READ in one batch. */
+#define HEADERS_MAX 256u
 
 static int read_bytes(struct worker *w, uint64_t raddr, void *buf, uint64_t bytes)
 {
@@ -52,36 +54,63 @@ static void count_nodes(const struct plan *p, uint32_t ring, const uint64_t *nod
 	}
 }
 
-/* Bytes the object of a live word takes: its header knows them to the unit.  Parts are extra. */
-static int object_bytes(const struct plan *p, struct worker *w, uint64_t word, uint64_t *bytes)
-{
-	struct layout_object header;
-	uint64_t address = index_object_address(word), value_bytes = 0;
-	int status = read_bytes(w, address, &header, sizeof(header));
+/*
+ * Live words whose objects' headers are wanted, so many in one batch: each by itself would cost a
+ * round trip.
+ */
+struct headers {
+	uint32_t count;
+	uint64_t words[HEADERS_MAX];
+	struct layout_object header[HEADERS_MAX];
+	struct fab_op ops[HEADERS_MAX];
+};
 
-	if (status)
-		return status;
-	*bytes = min_u64(round_up_u64((uint64_t)LAYOUT_OBJECT_HEADER_BYTES + header.key_bytes +
-					  header.value_bytes,
-				      LAYOUT_UNIT_BYTES),
-			 p->chunk_bytes);
-	uint64_t list = address + LAYOUT_OBJECT_HEADER_BYTES + header.key_bytes;
+/* Bytes of a live word's object: its header knows them to the unit.  Parts are extra. */
+static uint64_t object_bytes(const struct plan *p, const struct layout_object *h)
+{
+	return min_u64(
+	    round_up_u64((uint64_t)LAYOUT_OBJECT_HEADER_BYTES + h->key_bytes + h->value_bytes,
+			 LAYOUT_UNIT_BYTES),
+	    p->chunk_bytes);
+}
+
+/* What a head keeps elsewhere; few objects are heads, so each is READ by itself. */
+static MAY_WAIT int add_parts(const struct plan *p, struct worker *w, uint64_t word,
+			      const struct layout_object *h, struct survey *s)
+{
+	uint64_t list = index_object_address(word) + LAYOUT_OBJECT_HEADER_BYTES + h->key_bytes;
 	uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));
+	uint64_t value_bytes = 0;
 
 	if (!index_is_head(word) ||
 	    list + LAYOUT_PARTS_BYTES > plan_chunk_address(p, chunk) + p->chunk_bytes)
 		return 0;
-	status = read_bytes(w, list, &value_bytes, sizeof(value_bytes));
-	*bytes += min_u64(value_bytes, (uint64_t)header.part_count * p->chunk_bytes);
+	int status = read_bytes(w, list, &value_bytes, sizeof(value_bytes));
+
+	s->live_bytes += min_u64(value_bytes, (uint64_t)h->part_count * p->chunk_bytes);
 	return status;
 }
 
-static int count_slot(const struct plan *p, struct worker *w, uint64_t word, const uint64_t *words,
-		      struct survey *s)
+static MAY_WAIT int count_headers(const struct plan *p, struct worker *w, struct headers *k,
+				  struct survey *s)
+{
+	for (uint32_t i = 0; i < k->count; i++)
+		k->ops[i] = fab_read(FAB_CONTROL, index_object_address(k->words[i]), &k->header[i],
+				     sizeof(k->header[i]));
+	int status = k->count ? flow_run(w, k->ops, k->count) : 0;
+
+	for (uint32_t i = 0; i < k->count && !status; i++) {
+		s->live_bytes += object_bytes(p, &k->header[i]);
+		status = add_parts(p, w, k->words[i], &k->header[i], s);
+	}
+	k->count = 0;
+	return status;
+}
+
+/* True: the word looks live, and its object's header is wanted. */
+static int count_slot(const struct plan *p, uint64_t word, const uint64_t *words, struct survey *s)
 {
 	uint32_t chunk;
-	uint64_t bytes;
-	int status;
 
 	s->slots++;
 	if (index_blocks(word) == INDEX_BLOCKS_EMPTY)
@@ -98,27 +127,34 @@ static int count_slot(const struct plan *p, struct worker *w, uint64_t word, con
 		return 0;
 	}
 	s->slots_live++;
-	status = object_bytes(p, w, word, &bytes);
-	if (!status)
-		s->live_bytes += bytes;
-	return status;
+	return 1;
 }
 
-static int scan_index(const struct plan *p, struct worker *w, const uint64_t *words,
-		      struct survey *s)
+static MAY_WAIT int scan_index(const struct plan *p, struct worker *w, const uint64_t *words,
+			       struct survey *s)
 {
 	uint64_t *part = malloc(SCAN_BYTES);
+	struct headers *k = malloc(sizeof(*k));
 	uint64_t total = plan_slot_count(p) * 8 * p->slot_words;
-	int status = part ? 0 : FORGE_E_NO_MEMORY;
+	int status = part && k ? 0 : FORGE_E_NO_MEMORY;
 
+	if (k)
+		k->count = 0;
 	for (uint64_t done = 0; done < total && !status; done += SCAN_BYTES) {
 		uint64_t bytes = min_u64(SCAN_BYTES, total - done);
 
 		status = read_bytes(w, p->index_offset + done, part, bytes);
-		for (uint64_t i = 0; i < bytes / 8 && !status; i += p->slot_words)
-			status = count_slot(p, w, part[i], words, s);
+		for (uint64_t i = 0; i < bytes / 8 && !status; i += p->slot_words) {
+			if (count_slot(p, part[i], words, s))
+				k->words[k->count++] = part[i];
+			if (k->count == HEADERS_MAX)
+				status = count_headers(p, w, k, s);
+		}
 	}
+	if (!status)
+		status = count_headers(p, w, k, s);
 	free(part);
+	free(k);
 	s->has_scan = 1;
 	return status;
 }
@@ -143,17 +179,16 @@ static int count_all(const struct plan *p, struct worker *w, int scan, uint64_t 
 	return scan ? scan_index(p, w, words, s) : 0;
 }
 
-static int add_stats(const struct plan *p, struct worker *w, struct survey *s)
+static MAY_WAIT int add_stats(const struct plan *p, struct worker *w, struct survey *s)
 {
-	int status = 0;
+	struct layout_stats *lines = calloc(p->cn_max, sizeof(*lines));
+	int status = lines ? read_bytes(w, plan_stats_address(p, 0), lines,
+					p->cn_max * (uint64_t)sizeof(*lines))
+			   : FORGE_E_NO_MEMORY;
 
-	for (uint32_t cn = 0; cn < p->cn_max && !status; cn++) {
-		struct layout_stats line;
-
-		status = read_bytes(w, plan_stats_address(p, cn), &line, sizeof(line));
-		if (!status)
-			stats_add(&s->stats, &line);
-	}
+	for (uint32_t cn = 0; cn < p->cn_max && !status; cn++)
+		stats_add(&s->stats, &lines[cn]);
+	free(lines);
 	return status;
 }
 
