@@ -17,7 +17,7 @@
 #include "base/hist.h"
 #include "serve/execute.h"
 #include "serve/parse.h"
-#include "serve/tls.h"
+#include "access/tls.h"
 
 /* Read at once; a request that is longer is collected in a buffer of its own. */
 #define CONN_READ_BYTES (64u << 10)

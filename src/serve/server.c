@@ -66,7 +66,7 @@ static void take(struct server *s, int fd, bool encrypted)
 	struct conn *c = conn_create(fd, &s->parser);
 
 	if (c && encrypted)
-		c->tls = tls_conn_create(s->options.tls, fd);
+		c->tls = tls_conn_create(s->options.tls, fd, NULL);
 	if (c && encrypted && !c->tls) {
 		conn_destroy(c);
 		return;

@@ -14,7 +14,7 @@
 #include "layout/stats.h"
 #include "serve/auth.h"
 #include "serve/request.h"
-#include "serve/tls.h"
+#include "access/tls.h"
 
 /* What the pool holds, for statistics; 0 what is not known. */
 struct server_figures {

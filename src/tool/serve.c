@@ -327,7 +327,7 @@ static int open_doors(struct serving *s)
 		return tool_fail(&command_serve, "--tls needs --tls-cert and --tls-key");
 	/* OpenSSL writes to connections whose client has gone as to any other. */
 	signal(SIGPIPE, SIG_IGN);
-	if (tls_open(&files, &s->tls, text, sizeof(text)))
+	if (tls_open(&files, TLS_SERVER, &s->tls, text, sizeof(text)))
 		return tool_fail(&command_serve, "--tls: %s", text);
 	return 0;
 }
