@@ -151,7 +151,7 @@ static int start(struct watch *w, const struct bench_load *load)
 	return 0;
 }
 
-static void merge_worker(struct bench_result *out, const struct bench_worker *w)
+void bench_result_add(struct bench_result *out, const struct bench_worker *w)
 {
 #define TALLY(name, sentence) out->tally.name += w->tally.name;
 	BENCH_TALLIES(TALLY)
@@ -174,7 +174,7 @@ static void merge(struct bench_result *out, const struct bench_shared *s)
 	for (uint32_t i = 0; i < s->worker_count; i++) {
 		const struct bench_worker *w = &s->workers[i];
 
-		merge_worker(out, w);
+		bench_result_add(out, w);
 		first = min_u64(first, w->start_ns);
 		last = max_u64(last, w->end_ns);
 		warm_up = max_u64(warm_up, w->warm_up_ns);
@@ -226,7 +226,7 @@ int bench_run(const struct bench_setup *setup, const struct bench_load *load,
 	struct watch w = {.setup = setup};
 	int status;
 
-	w.shared = shared_create(setup, load);
+	w.shared = shared_create(setup, load, false);
 	w.pids = calloc(setup->processes, sizeof(*w.pids));
 	if (!w.shared || !w.pids) {
 		snprintf(error_text, error_bytes, "%s", status_sentence(FORGE_E_NO_MEMORY));

@@ -44,11 +44,16 @@ static void publish(struct replay_state *s, uint64_t position)
 			      position, memory_order_relaxed);
 }
 
-/* Wait while others are more than the lag behind. */
+/*
+ * Wait while others are more than the lag behind.  Workers that are abreast are up to their number
+ * apart, so with a lag of less most of them would always wait.
+ */
 static void keep_order(struct replay_state *s)
 {
+	uint64_t lag = max_u64(s->replay->lag, 2 * (uint64_t)s->place.count);
+
 	publish(s, s->at);
-	while (s->at > s->replay->lag && slowest(&s->place) < s->at - s->replay->lag &&
+	while (s->at > lag && slowest(&s->place) < s->at - lag &&
 	       !atomic_load_explicit(s->place.stopping, memory_order_relaxed)) {
 		++*s->place.lag_waits;
 		if (s->place.pause)

@@ -57,7 +57,7 @@ void report_warn(struct bench_report *r)
 		     "the pool holds %llu objects where %llu were wished for, because two groups "
 		     "are the least: a smaller --group-objects makes a smaller pool",
 		     (unsigned long long)capacity, (unsigned long long)r->wished_objects);
-	if (processors > 0 && r->result->workers > (unsigned long)processors)
+	if (!r->virtual_time && processors > 0 && r->result->workers > (unsigned long)processors)
 		warn(r,
 		     "client-bound: %u workers share %ld processors, so latencies include "
 		     "waiting for one",
@@ -247,6 +247,8 @@ int report_print(const struct bench_report *r, FILE *out)
 	if (!status)
 		status = print_verbs(r, out);
 	print_housekeeping(r, out);
+	if (r->aside)
+		r->aside->print(r->aside->context, out);
 	for (unsigned i = 0; i < r->warning_count; i++)
 		fprintf(out, "warning: %s\n", r->warnings[i]);
 	return status || fflush(out) || ferror(out) ? FORGE_E_SYSTEM : 0;

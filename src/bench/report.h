@@ -14,6 +14,16 @@
 
 #define REPORT_WARNINGS_MAX 8u
 
+struct json_t;
+
+/* What a program has to say beside; the simulator, about the machines it simulated. */
+struct bench_aside {
+	const char *name; /* of its object in the JSON */
+	const void *context;
+	void (*print)(const void *context, FILE *out); /* lines of the page */
+	struct json_t *(*json)(const void *context);   /* a new object; NULL: no memory */
+};
+
 struct bench_report {
 	const char *program; /* "bench" or "replay" */
 	const char *load;    /* the workload's text or the trace's path */
@@ -23,6 +33,8 @@ struct bench_report {
 	const struct bench_result *result;
 	uint64_t wished_objects; /* how many the pool was to hold at most; 0: nobody said */
 	struct bench_reference lru;
+	const struct bench_aside *aside; /* NULL: nothing */
+	bool virtual_time;		 /* no processor of this host was waited for */
 	/* Of a trace; footprint NULL for a workload. */
 	const struct trace_footprint *footprint;
 	const char *trace_format;

@@ -258,6 +258,8 @@ static json_t *whole(struct out *o, const struct bench_report *r)
 	put(o, j, "trace", trace(o, r));
 	put(o, j, "result", result(o, r));
 	put(o, j, "lru", lru(o, &r->lru));
+	if (r->aside)
+		put(o, j, r->aside->name, r->aside->json(r->aside->context));
 	for (unsigned i = 0; i < r->warning_count; i++)
 		if (json_array_append_new(warnings, json_text(r->warnings[i])))
 			o->failed = true;

@@ -7,7 +7,8 @@
 
 #define ALIGNED(bytes) round_up_u64(bytes, 4096)
 
-struct bench_shared *shared_create(const struct bench_setup *setup, const struct bench_load *load)
+struct bench_shared *shared_create(const struct bench_setup *setup, const struct bench_load *load,
+				   bool alone)
 {
 	uint64_t workers = (uint64_t)setup->processes * setup->threads;
 	uint64_t head = ALIGNED(sizeof(struct bench_shared));
@@ -17,8 +18,9 @@ struct bench_shared *shared_create(const struct bench_setup *setup, const struct
 	uint64_t fresh = setup->stress ? ALIGNED(load->key_count * sizeof(struct fresh_key)) : 0;
 	uint64_t bytes = head + records + positions + bits + fresh;
 	/* Pages of keys that nobody touches are never there. */
-	uint8_t *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *map =
+	    mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		 (alone ? MAP_PRIVATE : MAP_SHARED) | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (map == MAP_FAILED)
 		return NULL;

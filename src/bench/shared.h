@@ -1,5 +1,6 @@
 /*
- * shared.h: what the processes of one run share.  Private to this folder.
+ * shared.h: what the processes of one run share.  For this folder, and for vtime/, where a run has
+ * one process.
  *
  * One anonymous mapping, made before the fork and zeroed: the run's state, a record per worker
  * (written by that worker alone, read by the parent while it runs only where atomic, and wholly
@@ -52,8 +53,10 @@ struct bench_shared {
 	uint64_t map_bytes;
 };
 
-/* NULL when there is no memory. */
-struct bench_shared *shared_create(const struct bench_setup *, const struct bench_load *);
+/* alone: this process alone uses it, and a child that it forks has its own copy.  NULL: no memory.
+ */
+struct bench_shared *shared_create(const struct bench_setup *, const struct bench_load *,
+				   bool alone);
 void shared_destroy(struct bench_shared *);
 
 /* Wait until every worker is there.  False when the run is stopping. */
@@ -61,6 +64,9 @@ bool shared_barrier(struct bench_shared *, enum bench_barrier);
 
 /* True when the bit was not set before. */
 bool shared_first_touch(struct bench_shared *, uint64_t slot);
+
+/* Add what a worker did to a result. */
+void bench_result_add(struct bench_result *, const struct bench_worker *);
 
 /* The body of one compute node: returns when its threads have left the pool. */
 void bench_process(struct bench_shared *, const struct bench_setup *, const struct bench_load *,

@@ -80,7 +80,6 @@ static const struct opt options[] = {
 };
 
 static const struct opts_table table = {
-    .command = "forge bench",
     .sentence =
 	"Run a synthetic load and print throughput, latencies, hit ratio and verbs by purpose.  "
 	"Exit status: 0 done, 1 a wrong value or a worker that failed, 2 error.",
@@ -94,8 +93,8 @@ const struct command command_bench = {
     "bench", "Run a synthetic load: YCSB, zipf, uniform, scan, hotspot.", run};
 
 /* The workload's text with --keys and --value-bytes in it; what the text names itself stays. */
-static int parse_workload(const struct config *config, struct workload_spec *spec, char *text,
-			  size_t text_bytes)
+static int parse_workload(const struct command *c, const struct config *config,
+			  struct workload_spec *spec, char *text, size_t text_bytes)
 {
 	struct load_error error = {0};
 	bool options_follow = strchr(config->workload, ':') != NULL;
@@ -111,10 +110,9 @@ static int parse_workload(const struct config *config, struct workload_spec *spe
 		n += snprintf(text + n, text_bytes - (size_t)n, "%csizes=%llu",
 			      options_follow ? ',' : ':', (unsigned long long)config->value_bytes);
 	if (n >= (int)text_bytes)
-		return tool_fail(&command_bench, "--workload is longer than %zu letters",
-				 text_bytes - 1);
+		return tool_fail(c, "--workload is longer than %zu letters", text_bytes - 1);
 	if (workload_parse(spec, text, &error))
-		return tool_fail(&command_bench, "--workload=%s: %s", config->workload, error.text);
+		return tool_fail(c, "--workload=%s: %s", config->workload, error.text);
 	return 0;
 }
 
@@ -182,68 +180,83 @@ static int run_lru(const struct config *config, const struct workload_spec *spec
 	return reference_of_workload(spec, &draws, limit, &report->lru);
 }
 
-static int run_load(const struct config *config, const struct workload_spec *spec,
-		    const struct bench_setup *setup, struct bench_report *report)
+static int run_load(const struct load_where *where, const struct load_table *given,
+		    const struct workload_spec *spec, struct bench_report *report)
 {
+	const struct config *config = given->config;
+	uint32_t median = workload_median_value_bytes(spec);
+	struct load_pool pool = {
+	    .name = config->pool,
+	    .policy = config->policy,
+	    .wish = {.pool_bytes = config->size,
+		     .chunk_count = config->size ? 0 : chunks_for(config, spec),
+		     .object_bytes = (uint32_t)(20 + workload_mean_value_bytes(spec)),
+		     .object_bytes_median = median ? 20 + median : 0,
+		     .group_objects = (uint32_t)config->group_objects,
+		     .group_objects_max = (uint32_t)config->group_objects_max},
+	};
+	struct bench_setup setup;
 	struct bench_load load;
 	int lru_status = 0;
 
+	fill_setup(config, &setup);
+	if (!load_pool_is_named(&pool) && !config->size)
+		report->wished_objects = (uint64_t)ceil(objects_for(config, spec));
 	load_of_workload(&load, spec);
-	int status = load_run(&command_bench, setup, &load, report);
+	int status = where->run(where, given->more, &pool, &setup, &load, report);
 
 	if (status)
 		return status;
 	if (config->lru)
-		lru_status = run_lru(config, spec, setup, report);
-	return load_finish(&command_bench, report, lru_status, config->json);
+		lru_status = run_lru(config, spec, &setup, report);
+	return load_finish(where->command, report, lru_status, config->json);
+}
+
+static int check_config(const struct command *c, const struct config *config)
+{
+	if (config->policy && !load_policy(c, config->policy))
+		return TOOL_ERROR;
+	if (config->lru && config->on_miss != 0)
+		return tool_fail(c, "--lru needs --on-miss=fill: LRU fills its misses");
+	return load_json_check(c, config->json);
+}
+
+int load_bench_main(const struct load_where *where, int argc, char **argv)
+{
+	struct load_table given;
+	struct opts_parsed parsed;
+	struct workload_spec spec;
+	char text[WORKLOAD_NAME_MAX];
+	int status =
+	    load_table_parse(&given, where, &table, sizeof(struct config), argc, argv, &parsed);
+
+	if (status >= 0)
+		return status;
+	status = check_config(where->command, given.config);
+	if (!status)
+		status = parse_workload(where->command, given.config, &spec, text, sizeof(text));
+	if (!status) {
+		struct bench_report report = {
+		    .program = "bench",
+		    .load = text,
+		    .options = &given.table,
+		    .config = given.config,
+		};
+
+		status = run_load(where, &given, &spec, &report);
+		workload_spec_free(&spec);
+	}
+	load_table_fini(&given);
+	return status;
 }
 
 static int run(int argc, char **argv)
 {
-	struct config config;
-	struct opts_parsed parsed;
-	struct workload_spec spec;
-	struct bench_setup setup;
-	char text[WORKLOAD_NAME_MAX];
-	uint32_t median;
-	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
-
-	if (status >= 0)
-		return status;
-	if (config.policy && !load_policy(&command_bench, config.policy))
-		return TOOL_ERROR;
-	if (config.lru && config.on_miss != 0)
-		return tool_fail(&command_bench,
-				 "--lru needs --on-miss=fill: LRU fills its misses");
-	if (load_json_check(&command_bench, config.json))
-		return TOOL_ERROR;
-	if (parse_workload(&config, &spec, text, sizeof(text)))
-		return TOOL_ERROR;
-	fill_setup(&config, &setup);
-	median = workload_median_value_bytes(&spec);
-	struct load_pool pool = {
-	    .name = config.pool,
-	    .policy = config.policy,
-	    .wish = {.pool_bytes = config.size,
-		     .chunk_count = config.size ? 0 : chunks_for(&config, &spec),
-		     .object_bytes = (uint32_t)(20 + workload_mean_value_bytes(&spec)),
-		     .object_bytes_median = median ? 20 + median : 0,
-		     .group_objects = (uint32_t)config.group_objects,
-		     .group_objects_max = (uint32_t)config.group_objects_max},
-	};
-	struct bench_report report = {
-	    .program = "bench",
-	    .load = text,
-	    .options = &table,
-	    .config = &config,
+	const struct load_where here = {
+	    .command = &command_bench,
+	    .typed = "forge bench",
+	    .run = load_run_processes,
 	};
 
-	if (!load_pool_is_named(&pool) && !config.size)
-		report.wished_objects = (uint64_t)ceil(objects_for(&config, &spec));
-	status = load_pool_open(&command_bench, &pool, &setup);
-	if (!status)
-		status = run_load(&config, &spec, &setup, &report);
-	load_pool_close(&pool);
-	workload_spec_free(&spec);
-	return status;
+	return load_bench_main(&here, argc, argv);
 }

@@ -2,6 +2,7 @@
 #include "tool/load_options.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -77,8 +78,8 @@ FILE *load_progress(bool wanted)
 	return wanted || isatty(STDERR_FILENO) ? stderr : NULL;
 }
 
-int load_run(const struct command *c, const struct bench_setup *setup,
-	     const struct bench_load *load, struct bench_report *report)
+static int run_engine(const struct command *c, const struct bench_setup *setup,
+		      const struct bench_load *load, struct bench_report *report)
 {
 	struct bench_result *result = malloc(sizeof(*result));
 	char text[1024];
@@ -92,6 +93,63 @@ int load_run(const struct command *c, const struct bench_setup *setup,
 	}
 	report->result = result;
 	return 0;
+}
+
+int load_run_processes(const struct load_where *where, void *more, struct load_pool *pool,
+		       struct bench_setup *setup, const struct bench_load *load,
+		       struct bench_report *report)
+{
+	int status = load_pool_open(where->command, pool, setup);
+
+	if (!status)
+		status = run_engine(where->command, setup, load, report);
+	load_pool_close(pool);
+	return status;
+}
+
+static bool is_without(const struct load_where *where, const char *name)
+{
+	for (unsigned i = 0; where->without && where->without[i]; i++)
+		if (strcmp(where->without[i], name) == 0)
+			return true;
+	return false;
+}
+
+int load_table_parse(struct load_table *t, const struct load_where *where,
+		     const struct opts_table *base, size_t config_bytes, int argc, char **argv,
+		     struct opts_parsed *parsed)
+{
+	size_t more_at = round_up_u64(config_bytes, 16);
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < base->option_count; i++)
+		if (!is_without(where, base->options[i].name))
+			t->options[n++] = base->options[i];
+	assert(n + where->more_count <= OPTS_MAX);
+	for (unsigned i = 0; i < where->more_count; i++) {
+		t->options[n] = where->more[i];
+		t->options[n++].offset += more_at;
+	}
+	t->table = *base;
+	t->table.command = where->typed;
+	t->table.options = t->options;
+	t->table.option_count = n;
+	/* Fields without a row stay zero. */
+	t->config = calloc(1, more_at + where->more_bytes);
+	if (!t->config)
+		return tool_fail(where->command, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	t->more = (char *)t->config + more_at;
+	int status = opts_parse_main(&t->table, argc, argv, t->config, parsed);
+
+	if (status >= 0)
+		load_table_fini(t);
+	return status;
+}
+
+void load_table_fini(struct load_table *t)
+{
+	free(t->config);
+	t->config = NULL;
 }
 
 static int print_reports(const struct command *c, struct bench_report *r, const char *json_path)

@@ -21,6 +21,49 @@ struct load_pool {
 	struct own_pool own;
 };
 
+/*
+ * Where a load runs: on processes and a pool (bench, replay), or in virtual time (sim).  Both have
+ * the options of bench.c and replay.c, but for those of `without`, and those of `more` beside.
+ */
+struct load_where {
+	const struct command *command;
+	const char *typed; /* "forge bench" */
+	const struct opt *more;
+	unsigned more_count;
+	size_t more_bytes;	    /* of the struct that the rows of more name */
+	const char *const *without; /* names, and NULL at the end; NULL: none */
+	/*
+	 * Run the load; its result is in report until load_finish().  more: as parsed.  0, or the
+	 * exit status with the error printed and nothing to finish.
+	 */
+	int (*run)(const struct load_where *, void *more, struct load_pool *, struct bench_setup *,
+		   const struct bench_load *, struct bench_report *);
+};
+
+/* A table of options made for a place, and the configuration it names. */
+struct load_table {
+	struct opt options[OPTS_MAX];
+	struct opts_table table;
+	void *config; /* the command's, and behind it more */
+	void *more;
+};
+
+/*
+ * base's rows, whose struct has config_bytes, with those of the place.  Parses argv.  -1: go on,
+ * and give it to load_table_fini() in the end; otherwise the exit status.
+ */
+int load_table_parse(struct load_table *, const struct load_where *, const struct opts_table *base,
+		     size_t config_bytes, int argc, char **argv, struct opts_parsed *);
+void load_table_fini(struct load_table *);
+
+/* The two loads, wherever. */
+int load_bench_main(const struct load_where *, int argc, char **argv);
+int load_replay_main(const struct load_where *, int argc, char **argv);
+
+/* The run of forge bench and forge replay. */
+int load_run_processes(const struct load_where *, void *more, struct load_pool *,
+		       struct bench_setup *, const struct bench_load *, struct bench_report *);
+
 /* Did the user name a pool?  If not, one is made. */
 bool load_pool_is_named(const struct load_pool *);
 
@@ -40,13 +83,6 @@ int load_json_check(const struct command *, const char *json_path);
 
 /* Where the progress line goes: standard error if wanted, or if it is a terminal. */
 FILE *load_progress(bool wanted);
-
-/*
- * Run the load; its result is in report until load_finish().  0, or the exit status with the error
- * printed and nothing to finish.
- */
-int load_run(const struct command *, const struct bench_setup *, const struct bench_load *,
-	     struct bench_report *);
 
 /*
  * After a run and, if wanted, the exact LRU beside it, whose status is lru_status: warnings, the

@@ -69,7 +69,8 @@ static const struct opt options[] = {
     OPT_U64(struct config, processes, "processes", 'P', "1", "N", 1, 256,
 	    "Processes; each is a compute node.  Requests are dealt round to all threads."),
     OPT_U64(struct config, lag, "lag", 0, "64", "requests", 1, UINT32_MAX,
-	    "No thread runs further ahead of the slowest one."),
+	    "No thread runs further ahead of the slowest one, but for twice as many as there are "
+	    "threads."),
     OPT_DOUBLE(struct config, warmup, "warmup", 0, "0", "%", 0, 99,
 	       "The first requests, which are not measured, as a share of the trace."),
     OPT_CHOICE(struct config, on_miss, "on-miss", 0, "fill", "fill|ignore|as-recorded",
@@ -101,7 +102,6 @@ static const struct opt options[] = {
 };
 
 static const struct opts_table table = {
-    .command = "forge replay",
     .operands = "TRACE",
     .sentence =
 	"Replay a recorded trace (oracleGeneral, ids, csv; plain, zst, xz or gz) and print its hit "
@@ -132,8 +132,8 @@ static const char *format_name(const char *path, const struct trace_options *how
 	return name;
 }
 
-static int load_trace(const struct config *config, const char *path, struct trace_data *trace,
-		      const char **format)
+static int load_trace(const struct command *c, const struct config *config, const char *path,
+		      struct trace_data *trace, const char **format)
 {
 	struct load_error error = {0};
 	char beside[4096];
@@ -146,19 +146,17 @@ static int load_trace(const struct config *config, const char *path, struct trac
 	};
 
 	if (access(path, R_OK))
-		return tool_fail(&command_replay, "%s: %s", path, strerror(errno));
+		return tool_fail(c, "%s: %s", path, strerror(errno));
 	if (!config->sizes && trace_sizes_beside(path, beside, sizeof(beside)))
 		how.sizes_path = beside;
 	if (config->delimiter[0] == '\0' || config->delimiter[1] != '\0')
-		return tool_fail(&command_replay, "--delimiter=%s: give one letter",
-				 config->delimiter);
+		return tool_fail(c, "--delimiter=%s: give one letter", config->delimiter);
 	if (trace_load(trace, path, &how, &error))
-		return tool_fail(&command_replay, "%s", error.text);
+		return tool_fail(c, "%s", error.text);
 	*format = format_name(path, &how);
 	if (config->own_sizes && !trace->sizes) {
 		trace_unload(trace);
-		return tool_fail(&command_replay,
-				 "--own-sizes: %s has no sizes; give --sizes or --value-bytes",
+		return tool_fail(c, "--own-sizes: %s has no sizes; give --sizes or --value-bytes",
 				 path);
 	}
 	return 0;
@@ -224,29 +222,16 @@ static int run_lru(const struct config *config, const struct replay_load *replay
 	return reference_of_trace(replay, limit, &report->lru);
 }
 
-static int run_load(const struct config *config, const struct replay_load *replay,
-		    const struct bench_setup *setup, struct bench_report *report)
+static int replay_trace(const struct load_where *where, const struct load_table *given,
+			const char *path, const struct trace_data *trace, const char *format)
 {
-	struct bench_load load;
-	int lru_status = 0;
-
-	load_of_trace(&load, replay);
-	int status = load_run(&command_replay, setup, &load, report);
-
-	if (status)
-		return status;
-	if (config->lru && config->on_miss == MISS_FILL)
-		lru_status = run_lru(config, replay, report);
-	return load_finish(&command_replay, report, lru_status, config->json);
-}
-
-static int replay_trace(const struct config *config, const char *path,
-			const struct trace_data *trace, const char *format)
-{
+	const struct config *config = given->config;
 	struct replay_load replay = {
 	    .trace = trace,
 	    .value_bytes = config->own_sizes ? 0 : config->value_bytes,
-	    .value_bytes_max = (uint32_t)min_u64(VALUE_BYTES_MAX, trace->footprint.size_max),
+	    .value_bytes_max = config->own_sizes
+				   ? (uint32_t)min_u64(VALUE_BYTES_MAX, trace->footprint.size_max)
+				   : (uint32_t)config->value_bytes,
 	    .warm_up_requests = (uint64_t)((double)trace->count * config->warmup / 100),
 	    .lag = (uint32_t)config->lag,
 	    .gets_only = config->gets_only,
@@ -256,55 +241,82 @@ static int replay_trace(const struct config *config, const char *path,
 	struct bench_report report = {
 	    .program = "replay",
 	    .load = path,
-	    .options = &table,
+	    .options = &given->table,
 	    .config = config,
 	    .footprint = &trace->footprint,
 	    .trace_format = format,
 	};
+	struct bench_load load;
+	int lru_status = 0;
 
-	if (!config->own_sizes)
-		replay.value_bytes_max = (uint32_t)config->value_bytes;
 	fill_setup(config, &setup);
 	fill_wish(config, trace, &pool.wish);
 	if (!load_pool_is_named(&pool) && !config->size)
 		report.wished_objects = (uint64_t)ceil(wished_objects(config, &trace->footprint));
-	int status = load_pool_open(&command_replay, &pool, &setup);
+	load_of_trace(&load, &replay);
+	int status = where->run(where, given->more, &pool, &setup, &load, &report);
 
-	if (!status)
-		status = run_load(config, &replay, &setup, &report);
-	load_pool_close(&pool);
-	return status;
+	if (status)
+		return status;
+	if (config->lru && config->on_miss == MISS_FILL)
+		lru_status = run_lru(config, &replay, &report);
+	return load_finish(where->command, &report, lru_status, config->json);
 }
 
-static int print_footprint(const struct trace_footprint *f, const char *format)
+static int print_footprint(const struct command *c, const struct trace_footprint *f,
+			   const char *format)
 {
 	printf("format         %s\nrequests       %" PRIu64 "\nids            %" PRIu64
 	       "\nbytes          %" PRIu64 "\nrequest_bytes  %" PRIu64 "\nlargest        %" PRIu64
 	       "\nhit_ratio_max  %.6f\n",
 	       format ? format : "unknown", f->requests, f->distinct, f->bytes, f->request_bytes,
 	       f->size_max, f->hit_ratio_max);
-	return fflush(stdout) ? tool_fail(&command_replay, "cannot write the footprint") : TOOL_OK;
+	return fflush(stdout) ? tool_fail(c, "cannot write the footprint") : TOOL_OK;
+}
+
+static int run_config(const struct load_where *where, const struct load_table *given,
+		      const char *path)
+{
+	const struct command *c = where->command;
+	const struct config *config = given->config;
+	struct trace_data trace;
+	const char *format = NULL;
+
+	if (config->policy && !load_policy(c, config->policy))
+		return TOOL_ERROR;
+	if (load_json_check(c, config->json))
+		return TOOL_ERROR;
+	int status = load_trace(c, config, path, &trace, &format);
+
+	if (status)
+		return status;
+	status = config->footprint ? print_footprint(c, &trace.footprint, format)
+				   : replay_trace(where, given, path, &trace, format);
+	trace_unload(&trace);
+	return status;
+}
+
+int load_replay_main(const struct load_where *where, int argc, char **argv)
+{
+	struct load_table given;
+	struct opts_parsed parsed;
+	int status =
+	    load_table_parse(&given, where, &table, sizeof(struct config), argc, argv, &parsed);
+
+	if (status >= 0)
+		return status;
+	status = run_config(where, &given, parsed.operands[0]);
+	load_table_fini(&given);
+	return status;
 }
 
 static int run(int argc, char **argv)
 {
-	struct config config;
-	struct opts_parsed parsed;
-	struct trace_data trace;
-	const char *format = NULL;
-	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
+	const struct load_where here = {
+	    .command = &command_replay,
+	    .typed = "forge replay",
+	    .run = load_run_processes,
+	};
 
-	if (status >= 0)
-		return status;
-	if (config.policy && !load_policy(&command_replay, config.policy))
-		return TOOL_ERROR;
-	if (load_json_check(&command_replay, config.json))
-		return TOOL_ERROR;
-	status = load_trace(&config, parsed.operands[0], &trace, &format);
-	if (status)
-		return status;
-	status = config.footprint ? print_footprint(&trace.footprint, format)
-				  : replay_trace(&config, parsed.operands[0], &trace, format);
-	trace_unload(&trace);
-	return status;
+	return load_replay_main(&here, argc, argv);
 }
