@@ -353,6 +353,8 @@ int main(void)
 		struct CMUnitTest group[ARRAY_COUNT(tests)];
 		unsigned n = 0;
 
+		if (providers_under_test[p].alone)
+			continue;
 		for (unsigned i = 0; i < ARRAY_COUNT(tests); i++) {
 			if (tests[i].forks && !providers_under_test[p].forks)
 				continue;

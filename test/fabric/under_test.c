@@ -13,6 +13,7 @@
 #include "fabric/shm.h"
 #include "fabric/trace.h"
 #include "late.h"
+#include "vtime/world.h"
 
 void run_ops(struct fab *f, struct fab_op *ops, unsigned n)
 {
@@ -187,18 +188,54 @@ static struct fab *shm_wrapped_connect(void *world)
 	return wrap_in_count(wrap_in_fault(wrap_in_trace(shm_connect(world))));
 }
 
+/* sim: a world of one thread; outside it, a poll lets time pass. */
+
+static void *sim_open_world(uint64_t bytes)
+{
+	struct vt_world_options options = {
+	    .profile = vt_profile_find("cx5"),
+	    .nodes = 1,
+	    .node_bytes = bytes,
+	    .cns = 1,
+	    .threads = 1,
+	    .seed = 1,
+	};
+	struct vt_world *w = NULL;
+
+	return vt_world_create(&options, &w) == FORGE_OK ? w : NULL;
+}
+
+static struct fab *sim_connect(void *world)
+{
+	struct fab *f = NULL;
+
+	return vt_connect(vt_thread_at(world, 0), 0, &f) == FORGE_OK ? f : NULL;
+}
+
+static struct fab *sim_wrapped_connect(void *world)
+{
+	return wrap_in_trace(wrap_in_count(wrap_in_fault(sim_connect(world))));
+}
+
+static void sim_close_world(void *world)
+{
+	vt_world_destroy(world);
+}
+
 const struct under_test providers_under_test[] = {
-    {"loop", loop_open_world, loop_connect, loop_close_world, 0},
-    {"shm", shm_open_world_posix, shm_connect, shm_close_world, 1},
-    {"shm-file", shm_open_world_file, shm_connect, shm_close_world, 1},
-    {"trace", loop_open_world, trace_connect, loop_close_world, 0},
-    {"count", loop_open_world, count_connect, loop_close_world, 0},
-    {"fault", loop_open_world, fault_connect, loop_close_world, 0},
-    {"late", loop_open_world, late_connect, loop_close_world, 0},
-    {"trace-count-fault-late", loop_open_world, late_wrapped_connect, loop_close_world, 0},
-    {"count-fault-trace-shm", shm_open_world_posix, shm_wrapped_connect, shm_close_world, 1},
-    {"delay", loop_open_world, delay_connect, loop_close_world, 0},
-    {"count-fault-delay-shm", shm_open_world_posix, delay_wrapped_connect, shm_close_world, 1},
+    {"loop", loop_open_world, loop_connect, loop_close_world, 0, 0},
+    {"shm", shm_open_world_posix, shm_connect, shm_close_world, 1, 0},
+    {"shm-file", shm_open_world_file, shm_connect, shm_close_world, 1, 0},
+    {"trace", loop_open_world, trace_connect, loop_close_world, 0, 0},
+    {"count", loop_open_world, count_connect, loop_close_world, 0, 0},
+    {"fault", loop_open_world, fault_connect, loop_close_world, 0, 0},
+    {"late", loop_open_world, late_connect, loop_close_world, 0, 0},
+    {"trace-count-fault-late", loop_open_world, late_wrapped_connect, loop_close_world, 0, 0},
+    {"count-fault-trace-shm", shm_open_world_posix, shm_wrapped_connect, shm_close_world, 1, 0},
+    {"delay", loop_open_world, delay_connect, loop_close_world, 0, 0},
+    {"count-fault-delay-shm", shm_open_world_posix, delay_wrapped_connect, shm_close_world, 1, 0},
+    {"sim", sim_open_world, sim_connect, sim_close_world, 0, 1},
+    {"trace-count-fault-sim", sim_open_world, sim_wrapped_connect, sim_close_world, 0, 1},
 };
 
 const unsigned providers_under_test_count = ARRAY_COUNT(providers_under_test);

@@ -17,6 +17,7 @@ struct under_test {
 	struct fab *(*connect)(void *world);
 	void (*close_world)(void *world);
 	int forks; /* a child made by fork() can connect to the same export */
+	int alone; /* one thread has all connections: concurrency.c leaves it out */
 };
 
 extern const struct under_test providers_under_test[];

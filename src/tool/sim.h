@@ -1,0 +1,28 @@
+/*
+ * sim.h: what `forge sim` is made of: one command of its own for each first word behind it.
+ *
+ * A subcommand takes argc and argv as a command of `forge` does, argv[0] being its own name.  Main
+ * thread only.
+ */
+#ifndef FORGE_TOOL_SIM_H
+#define FORGE_TOOL_SIM_H
+
+#include "bench/report.h"
+#include "tool/command.h"
+#include "vtime/run.h"
+
+extern const struct command command_sim_bench, command_sim_replay;
+
+/* What the simulated machines did, for the page and the JSON of a run. */
+struct sim_page {
+	const struct vt_profile *profile;
+	const struct vt_report *report;
+	double free_throughput; /* the same run with housekeeping free; 0: not asked for */
+	double throughput;
+	struct bench_aside aside;
+};
+
+/* Fill in page->aside for the rest of it. */
+void sim_page_make(struct sim_page *page);
+
+#endif

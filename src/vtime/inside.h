@@ -1,0 +1,144 @@
+/*
+ * inside.h: what the files of a virtual world share.  Private to this folder.
+ *
+ * Owned by world.c; fab.c books verbs and queues events, thread.c parks and wakes.
+ */
+#ifndef FORGE_VTIME_INSIDE_H
+#define FORGE_VTIME_INSIDE_H
+
+#include "fiber/fiber.h"
+#include "vtime/nic.h"
+#include "vtime/queue.h"
+#include "vtime/world.h"
+
+#define VT_NONE		   UINT32_MAX
+#define VT_OUTSTANDING_MAX 64u
+#define VT_BATCH_OPS_MAX   128u
+
+/* What an event is about: the verb of that index arrives, or the thread of that index goes on. */
+#define VT_WAKE 0x80000000u
+
+/* Where the clock starts: not at 0, which may mean "never". */
+#define VT_CLOCK_START_NS 1000000000u
+
+struct vt_conn;
+
+/* A verb on its way. */
+struct vt_verb {
+	struct fab_op *op; /* the sender's, or &copy */
+	struct vt_conn *conn;
+	uint64_t ready_ps; /* it could leave */
+	uint64_t post;	   /* of its connection */
+	uint32_t next;	   /* of the list it is in: held back, or unused */
+	bool detached, first, free;
+	struct fab_op copy;
+	uint8_t payload[FAB_DETACHED_BYTES_MAX];
+};
+
+struct vt_conn {
+	struct fab_base base; /* must be first */
+	struct vt_world *world;
+	struct vt_thread *thread;
+	uint32_t node, index;
+	uint64_t posts;
+	uint64_t failed_post; /* the rest of it fails too */
+	int failed_status;    /* with this */
+	uint32_t flying;      /* verbs that have left and not arrived */
+	uint32_t waiting;     /* verbs posted, not detached, that have not arrived */
+	uint64_t complete_ps; /* the last of those that have */
+	uint64_t arrive_ps;   /* of the last that left */
+	uint64_t done_ps;     /* at the node, of the last that arrived */
+	/* READs and atomics (or all) that have left, and those of which the end is known. */
+	uint64_t left, known;
+	uint64_t ended_ps[VT_OUTSTANDING_MAX]; /* a ring */
+	uint32_t held_first, held_last;	       /* verbs that may not leave yet */
+};
+
+struct vt_node {
+	uint8_t *memory;
+	uint64_t bytes;
+	uint64_t hot_from, hot_to;
+	struct vt_port port;
+};
+
+struct vt_cn {
+	struct vt_server out, in, card;
+	struct vt_server cpu; /* all cores together */
+};
+
+struct vt_thread {
+	struct clock clock; /* must be first */
+	struct vt_world *world;
+	struct fiber *fiber;
+	uint32_t index, cn;
+	uint64_t debt_ps; /* worked since it last waited */
+	void (*fn)(void *argument);
+	void *argument;
+	bool busy; /* has something to run that has not returned */
+	bool parked_for_verbs;
+};
+
+struct vt_world {
+	struct clock clock; /* must be first */
+	struct vt_world_options options;
+	const struct vt_profile *profile;
+	uint64_t delay_ps;
+	uint64_t now_ps;
+	struct vt_queue queue;
+	uint64_t hash, verb_count, event_count;
+	struct vt_node *nodes;
+	struct vt_cn *cns;
+	struct vt_thread *threads;
+	uint32_t thread_count, conn_count;
+	struct vt_verb **verbs; /* blocks of VT_VERB_BLOCK */
+	uint32_t verb_blocks;
+	uint32_t unused; /* first of the list */
+	int status;
+	void (*progress)(void *context);
+	void *progress_context;
+};
+
+#define VT_VERB_BLOCK 1024u
+
+static inline struct vt_verb *vt_verb_at(const struct vt_world *w, uint32_t index)
+{
+	return &w->verbs[index / VT_VERB_BLOCK][index % VT_VERB_BLOCK];
+}
+
+/* world.c: queue an event; when there is no memory the world's status says so. */
+static inline void vt_at(struct vt_world *w, uint64_t time_ps, uint32_t what)
+{
+	if (unlikely(!vt_queue_push(&w->queue, time_ps, what)))
+		w->status = FORGE_E_NO_MEMORY;
+}
+
+/* Does the verb cost nothing? */
+static inline bool vt_is_free(const struct vt_world *w, const struct fab_op *op)
+{
+	return w->options.free_housekeeping && op->purpose != FAB_INDEX &&
+	       op->purpose != FAB_DATA && op->purpose != FAB_CONTROL;
+}
+
+/* world.c: let the next event happen.  False when there is none, or no memory. */
+bool vt_world_step(struct vt_world *);
+
+/* fab.c: the verb reaches its node. */
+void vt_verb_arrives(struct vt_world *, uint32_t index);
+
+/* memory.c: carry out a verb on a node's memory.  0 or FORGE_E_BOUNDS. */
+int vt_memory_run(struct vt_node *, struct fab_op *);
+
+/* thread.c: 0 or FORGE_E_NO_MEMORY. */
+int vt_thread_init(struct vt_thread *, struct vt_world *, uint32_t index);
+
+/* thread.c: let the fiber of the thread run, which is not running. */
+void vt_thread_resume(struct vt_thread *);
+
+/* A good mixing of one more word into a running hash. */
+static inline uint64_t vt_mix(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+	return hash ^ (hash >> 29);
+}
+
+#endif
