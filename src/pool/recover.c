@@ -341,28 +341,39 @@ static MAY_WAIT int rescue_chunk(struct recover *r, struct worker *w, const stru
 	return status;
 }
 
-static MAY_WAIT int settle(struct recover *r, struct worker *w, uint32_t place, struct misfit *m,
-			   struct recover_report *report)
+/* READ the node and the cursors it is judged by.  *misfit */
+static MAY_WAIT int look_at_node(struct recover *r, struct worker *w, uint32_t place,
+				 struct misfit *m, int *misfit)
 {
-	struct misfit first = *m;
-	int gone = 1, status = 0;
+	struct layout_cursors cursors;
+	struct fab_op ops[] = {
+	    fab_read(FAB_CONTROL, m->address, &m->node, 8),
+	    fab_read(FAB_CONTROL, r->pool->plan.cursors_offset, &cursors, sizeof(cursors)),
+	};
+	int status = flow_run(w, ops, ARRAY_COUNT(ops));
 
+	*misfit = !status && is_misfit(&r->pool->plan, &cursors, place, m);
+	return status;
+}
+
+/* Move a misfit on, if it stays what it is.  *changed: it did not, and is another one by now. */
+static MAY_WAIT int settle_once(struct recover *r, struct worker *w, uint32_t place,
+				struct misfit *m, int *changed, struct recover_report *report)
+{
+	uint64_t first = m->node;
+	int gone = 1, misfit, status = 0;
+
+	*changed = 0;
 	if (pool_rule(r->pool, RULE_RECOVER_RESCUES_FIRST))
 		status = rescue_chunk(r, w, m, &gone, report);
 
 	if (status || !gone)
 		return status;
 	for (unsigned look = 0; look < looks(r); look++) {
-		struct layout_cursors cursors;
-		struct fab_op ops[] = {
-		    fab_read(FAB_CONTROL, m->address, &m->node, 8),
-		    fab_read(FAB_CONTROL, r->pool->plan.cursors_offset, &cursors, sizeof(cursors)),
-		};
-
 		flow_pause(w);
-		status = flow_run(w, ops, ARRAY_COUNT(ops));
-		if (status || m->node != first.node ||
-		    !is_misfit(&r->pool->plan, &cursors, place, m))
+		status = look_at_node(r, w, place, m, &misfit);
+		*changed = misfit && m->node != first;
+		if (status || *changed || !misfit)
 			return status;
 	}
 	struct fab_op cas = pool_rule(r->pool, RULE_RECOVER_NODE_BY_CAS)
@@ -371,6 +382,22 @@ static MAY_WAIT int settle(struct recover *r, struct worker *w, uint32_t place, 
 
 	status = flow_run(w, &cas, 1);
 	report->nodes_reset += (uint64_t)fab_cas_won(&cas);
+	if (status || fab_cas_won(&cas))
+		return status;
+	return look_at_node(r, w, place, m, changed);
+}
+
+/*
+ * A node that changed was moved on by a dequeuer of an earlier trip that was late, and not dead;
+ * that says nothing of the ticket which the dead one had for it.
+ */
+static MAY_WAIT int settle(struct recover *r, struct worker *w, uint32_t place, struct misfit *m,
+			   struct recover_report *report)
+{
+	int changed = 1, status = 0;
+
+	for (unsigned i = 0; i <= RECOVER_NODE_CHANGES_MAX && changed && !status; i++)
+		status = settle_once(r, w, place, m, &changed, report);
 	return status;
 }
 
