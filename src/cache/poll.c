@@ -18,6 +18,8 @@
 
 #include <string.h>
 
+#include "pool/ring.h"
+
 #define POLL_NODES_MAX 128u /* nodes READ at once */
 #define POLL_ROW_WORDS (LAYOUT_GROUP_OBJECTS_MAX / 8)
 
@@ -30,7 +32,7 @@ static uint64_t note_nodes(struct cn *cn, uint32_t ring, uint64_t position, uint
 	for (uint64_t i = 0; i < count; i++, position++) {
 		uint64_t cycle = plan_ring_cycle(p, position);
 
-		if (nodes[i] == node_pack_empty(cycle) && (int64_t)(position - head) >= 0)
+		if (ring_node_waits(p, nodes[i], position) && (int64_t)(position - head) >= 0)
 			break; /* its producer is on the way */
 		if (!ring_node_valid(p, nodes[i]) ||
 		    node_cycle(nodes[i]) != (cycle & (NODE_CYCLE_COUNT - 1)))

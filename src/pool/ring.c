@@ -13,42 +13,209 @@ static unsigned skip_pauses(const struct pool *pool)
 	return unlikely(pool->impatient) ? 0 : RING_SKIP_PAUSES;
 }
 
-int ring_enqueue(const struct pool *pool, struct worker *w, enum fab_purpose purpose, uint32_t ring,
-		 const struct ring_entry *e, uint64_t *position)
+/* The position a node stands for, which lies at the place of p: p or one of an earlier trip. */
+static uint64_t node_position(const struct plan *plan, uint64_t node, uint64_t p)
 {
-	const struct plan *plan = &pool->plan;
-	uint64_t owned = e->owned_word;
+	uint64_t behind = (plan_ring_cycle(plan, p) - node_cycle(node)) & (NODE_CYCLE_COUNT - 1);
 
-	for (unsigned ticket = 0; ticket < RING_TICKETS_MAX; ticket++) {
-		struct fab_op faa = fab_faa(purpose, plan_tail_address(plan, ring), 1);
-		int status = flow_run(w, &faa, 1);
+	return p - behind * plan->ring_nodes;
+}
 
+/* ---- enqueue ------------------------------------------------------------------------------ */
+
+/* One enqueue, with what it does for groups that are in its way. */
+struct enqueue {
+	const struct pool *pool;
+	struct worker *w;
+	enum fab_purpose purpose;
+	uint32_t ring;
+	unsigned tickets; /* that may still be taken, all together */
+	unsigned depth;	  /* groups that were helped along and need a ticket of their own */
+};
+
+static uint64_t full_node(const struct plan *plan, const struct ring_entry *e, uint64_t p)
+{
+	return node_pack_full(plan_ring_cycle(plan, p), e->chunk, e->generation, e->object_count,
+			      e->segment);
+}
+
+enum ticket_outcome {
+	TICKET_SETTLED, /* the node is what we wanted it to be */
+	TICKET_PASSED,	/* somebody has moved it on behind the ticket */
+	TICKET_BLOCKED, /* a FULL one of an earlier trip, whose chunk is queued there */
+};
+
+/* Is the chunk of a FULL node of an earlier trip, at the place of p, still queued there? */
+static MAY_WAIT int queued_there(const struct enqueue *q, uint64_t p, uint64_t node, int *there)
+{
+	const struct plan *plan = &q->pool->plan;
+	uint64_t word;
+
+	*there = 0;
+	if (!ring_node_valid(plan, node))
+		return 0;
+	struct fab_op op =
+	    fab_read(q->purpose, plan_chunk_word_address(plan, node_chunk(node)), &word, 8);
+	int status = flow_run(q->w, &op, 1);
+
+	*there = !status && word == queued_word(q->pool, q->ring, node_generation(node),
+						node_position(plan, node, p));
+	return status;
+}
+
+/*
+ * Step 4: make the node of our ticket p `wanted`, from whatever it was left as by an earlier trip.
+ * *node is what it was last, and then what it is.
+ */
+static MAY_WAIT int settle_ticket(const struct enqueue *q, uint64_t p, uint64_t wanted,
+				  uint64_t *node, enum ticket_outcome *outcome)
+{
+	const struct plan *plan = &q->pool->plan;
+
+	*outcome = TICKET_PASSED;
+	for (unsigned try = 0; try < RING_SETTLE_TRIES && ring_node_waits(plan, *node, p); try++) {
+		int there = 0, status = 0;
+
+		if (node_state(*node) == NODE_FULL)
+			status = queued_there(q, p, *node, &there);
 		if (status)
 			return status;
-		uint64_t p = faa.old;
-		uint64_t cycle = plan_ring_cycle(plan, p);
-		uint64_t word = queued_word(pool, ring, e->generation, p);
+		if (there) {
+			*outcome = TICKET_BLOCKED;
+			return 0;
+		}
+		struct fab_op op =
+		    fab_cas(q->purpose, plan_ring_node_address(plan, q->ring, p), *node, wanted);
+
+		status = flow_run(q->w, &op, 1);
+		if (status)
+			return status;
+		if (fab_cas_won(&op)) {
+			*outcome = TICKET_SETTLED;
+			return 0;
+		}
+		*node = op.old;
+	}
+	return 0;
+}
+
+static MAY_WAIT int enqueue(struct enqueue *, const struct ring_entry *, uint64_t *position);
+
+/*
+ * Step 5: the group in the way of ticket p, which is nobody's by now, gets it.  *again if it could
+ * not use it and something else is in the way.
+ */
+static MAY_WAIT int help_along(struct enqueue *q, uint64_t p, uint64_t *node, int *again)
+{
+	const struct plan *plan = &q->pool->plan;
+	uint64_t word = queued_word(q->pool, q->ring, node_generation(*node), p), position;
+	struct ring_entry e = {
+	    .chunk = node_chunk(*node),
+	    .generation = node_generation(*node),
+	    .object_count = node_object_count(*node),
+	    .segment = node_segment(*node),
+	    .owned_word = word,
+	};
+	struct fab_op op = fab_cas(
+	    q->purpose, plan_chunk_word_address(plan, e.chunk),
+	    queued_word(q->pool, q->ring, e.generation, node_position(plan, *node, p)), word);
+	enum ticket_outcome outcome;
+	int status = flow_run(q->w, &op, 1);
+
+	*again = 1;
+	if (status || !fab_cas_won(&op))
+		return status; /* it is out of the way */
+	status = settle_ticket(q, p, full_node(plan, &e, p), node, &outcome);
+	*again = outcome == TICKET_BLOCKED;
+	if (status || outcome == TICKET_SETTLED || q->depth >= RING_HELPED_MAX)
+		return status;
+	q->depth++;
+	status = enqueue(q, &e, &position);
+	q->depth--;
+	return status == FORGE_E_AGAIN ? 0 : status;
+}
+
+/* Ticket p is not needed: leave its node behind it, so that nobody waits for us. */
+static MAY_WAIT int give_up_ticket(struct enqueue *q, uint64_t p, uint64_t node)
+{
+	uint64_t passed = node_pack_empty(plan_ring_cycle(&q->pool->plan, p) + 1);
+	int again = pool_rule(q->pool, RULE_TICKET_SETTLED), status = 0;
+
+	for (unsigned try = 0; try < RING_SETTLE_TRIES && again && !status; try++) {
+		enum ticket_outcome outcome;
+
+		status = settle_ticket(q, p, passed, &node, &outcome);
+		again = 0;
+		if (!status && outcome == TICKET_BLOCKED)
+			status = help_along(q, p, &node, &again);
+	}
+	return status;
+}
+
+static MAY_WAIT int enqueue(struct enqueue *q, const struct ring_entry *e, uint64_t *position)
+{
+	const struct plan *plan = &q->pool->plan;
+	uint64_t owned = e->owned_word, blocked = 0, blocked_node = 0;
+	enum ticket_outcome outcome = TICKET_PASSED;
+
+	for (int first = 1; q->tickets > 0; first = 0) {
+		struct fab_op faa = fab_faa(q->purpose, plan_tail_address(plan, q->ring), 1);
+		int status = flow_run(q->w, &faa, 1);
+
+		q->tickets--;
+		if (status)
+			return status;
+		uint64_t p = faa.old, word = queued_word(q->pool, q->ring, e->generation, p);
 		struct fab_op ops[] = {
-		    fab_cas(purpose, plan_chunk_word_address(plan, e->chunk), owned, word),
-		    fab_cas(purpose, plan_ring_node_address(plan, ring, p), node_pack_empty(cycle),
-			    node_pack_full(cycle, e->chunk, e->generation, e->object_count,
-					   e->segment)),
+		    fab_cas(q->purpose, plan_chunk_word_address(plan, e->chunk), owned, word),
+		    fab_cas(q->purpose, plan_ring_node_address(plan, q->ring, p),
+			    node_pack_empty(plan_ring_cycle(plan, p)), full_node(plan, e, p)),
 		};
 
-		status = flow_run(w, ops, 2);
+		status = flow_run(q->w, ops, 2);
+		/* Whatever became of the chunk, it is not at the last ticket any more. */
+		if (!status && outcome == TICKET_BLOCKED)
+			status = give_up_ticket(q, blocked, blocked_node);
 		if (status)
 			return status;
+		uint64_t node = ops[1].old;
+		int filled = fab_cas_won(&ops[1]);
+
 		if (!fab_cas_won(&ops[0])) {
+			status = filled ? 0 : give_up_ticket(q, p, node);
 			/* Only a first ticket tells us that we never owned it. */
-			return ticket == 0 ? FORGE_E_AGAIN : 0;
+			return status ? status : first ? FORGE_E_AGAIN : 0;
 		}
 		*position = p;
-		if (fab_cas_won(&ops[1]) || !pool_rule(pool, RULE_SKIPPED_RETICKETS))
+		if (filled || !pool_rule(q->pool, RULE_SKIPPED_RETICKETS))
 			return 0;
+		outcome = TICKET_PASSED;
+		if (pool_rule(q->pool, RULE_TICKET_SETTLED))
+			status = settle_ticket(q, p, full_node(plan, e, p), &node, &outcome);
+		if (status || outcome == TICKET_SETTLED)
+			return status;
+		blocked = p;
+		blocked_node = node;
 		owned = word;
 	}
 	return 0;
 }
+
+int ring_enqueue(const struct pool *pool, struct worker *w, enum fab_purpose purpose, uint32_t ring,
+		 const struct ring_entry *e, uint64_t *position)
+{
+	struct enqueue q = {
+	    .pool = pool,
+	    .w = w,
+	    .purpose = purpose,
+	    .ring = ring,
+	    .tickets = RING_TICKETS_MAX,
+	};
+
+	return enqueue(&q, e, position);
+}
+
+/* ---- dequeue ------------------------------------------------------------------------------ */
 
 /* READ count nodes from position on; the ring may wrap in between. */
 static MAY_WAIT int read_nodes(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
@@ -65,21 +232,6 @@ static MAY_WAIT int read_nodes(const struct pool *pool, struct worker *w, enum f
 	return flow_run(w, ops, first < count ? 2 : 1);
 }
 
-/* Is the node of a later trip than position p, so that p was dealt with by somebody? */
-static int node_passed(const struct plan *plan, uint64_t node, uint64_t p)
-{
-	uint32_t ahead =
-	    (node_cycle(node) - (uint32_t)plan_ring_cycle(plan, p)) & (NODE_CYCLE_COUNT - 1);
-
-	return ahead != 0 && ahead < NODE_CYCLE_COUNT / 2;
-}
-
-static int node_filled(const struct plan *plan, uint64_t node, uint64_t p)
-{
-	return node_state(node) == NODE_FULL &&
-	       node_cycle(node) == (plan_ring_cycle(plan, p) & (NODE_CYCLE_COUNT - 1));
-}
-
 /* How many nodes from head on can be taken: up to `count` filled ones and what was passed. */
 static uint32_t leading_nodes(const struct plan *plan, uint64_t head, const uint64_t *nodes,
 			      uint32_t n, uint32_t count)
@@ -87,9 +239,9 @@ static uint32_t leading_nodes(const struct plan *plan, uint64_t head, const uint
 	uint32_t leading = 0, filled = 0;
 
 	for (; leading < n; leading++) {
-		int full = node_filled(plan, nodes[leading], head + leading);
+		int full = ring_node_filled(plan, nodes[leading], head + leading);
 
-		if ((!full && !node_passed(plan, nodes[leading], head + leading)) ||
+		if ((!full && !ring_node_passed(plan, nodes[leading], head + leading)) ||
 		    (full && filled == count))
 			break;
 		filled += (uint32_t)full;
@@ -149,12 +301,6 @@ static MAY_WAIT int advance_head(const struct pool *pool, struct worker *w,
 	return 0;
 }
 
-/* Has nobody filled or passed the node of position p yet, or an earlier one in its place? */
-static int node_waits(const struct plan *plan, uint64_t node, uint64_t p)
-{
-	return !node_passed(plan, node, p) && !node_filled(plan, node, p);
-}
-
 /*
  * A node below head that waits for a producer, or for a dequeuer of an earlier trip: wait a
  * little, then move it on behind p, so that no later trip finds it behind.  *node receives the
@@ -169,7 +315,7 @@ static MAY_WAIT int skip_or_fill(const struct pool *pool, struct worker *w,
 	uint64_t next = node_pack_empty(plan_ring_cycle(plan, p) + 1);
 	uint64_t address = plan_ring_node_address(plan, ring, p);
 
-	for (unsigned pauses = 0; node_waits(plan, *node, p); pauses++) {
+	for (unsigned pauses = 0; ring_node_waits(plan, *node, p); pauses++) {
 		struct fab_op op;
 
 		if (pauses < skip_pauses(pool)) {
@@ -193,14 +339,6 @@ static MAY_WAIT int skip_or_fill(const struct pool *pool, struct worker *w,
 		*node = fab_cas_won(&op) ? next : op.old;
 	}
 	return 0;
-}
-
-/* The position a node stands for, which lies at the place of p: p or one of an earlier trip. */
-static uint64_t node_position(const struct plan *plan, uint64_t node, uint64_t p)
-{
-	uint64_t behind = (plan_ring_cycle(plan, p) - node_cycle(node)) & (NODE_CYCLE_COUNT - 1);
-
-	return p - behind * plan->ring_nodes;
 }
 
 /* The op that makes a FULL node of position p EMPTY for the next trip. */
@@ -303,7 +441,7 @@ int ring_claim(const struct pool *pool, struct worker *w, enum fab_purpose purpo
 		status = skip_or_fill(pool, w, purpose, wish->ring, p, &nodes[i]);
 		if (status)
 			break;
-		if (node_passed(&pool->plan, nodes[i], p) ||
+		if (ring_node_passed(&pool->plan, nodes[i], p) ||
 		    !ring_node_valid(&pool->plan, nodes[i]))
 			continue;
 		status = take_chunk(pool, w, purpose, wish, p, nodes[i], &out[*count], &won);
@@ -323,7 +461,7 @@ int ring_claim_middle(const struct pool *pool, struct worker *w, enum fab_purpos
 
 	if (status)
 		return status;
-	if (!node_filled(plan, node, p) || !ring_node_valid(plan, node) ||
+	if (!ring_node_filled(plan, node, p) || !ring_node_valid(plan, node) ||
 	    node_chunk(node) != known->chunk || node_generation(node) != known->generation)
 		return FORGE_MISS;
 	status = take_chunk(pool, w, purpose, &wish, p, node, known, &won);

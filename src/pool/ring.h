@@ -10,12 +10,29 @@
  *   1 FAA tail                      the ticket p is ours alone
  *   2 CAS chunk word -> queued@p    from here anyone may claim the chunk, by position p only
  *   3 CAS node EMPTY(c) -> FULL     c = p / ring_nodes; makes the chunk findable
- *   Who competes: a dequeuer that got tired of waiting skips p (node EMPTY(c) -> EMPTY(c+1)).
- *   Then 3 fails and we take a new ticket p', CAS queued@p -> queued@p', and go on; if that CAS
- *   fails someone has found the chunk by its word (recovery) and it is no longer our concern.
- *   We never wait: after RING_TICKETS_MAX tickets the chunk stays queued@p for a recoverer.
- *   Crash after 1: p is skipped by a dequeuer.  After 2: the chunk word names p, a recoverer
- *   fills or re-tickets it.  After 3: done.
+ *   Who competes for the node: a dequeuer that got tired of waiting skips p (node EMPTY(c) ->
+ *   EMPTY(c+1)).  Then 3 fails and we take a new ticket p', CAS queued@p -> queued@p', and go on;
+ *   if that CAS fails someone has found the chunk by its word (recovery) and it is no longer our
+ *   concern.  We never wait: after RING_TICKETS_MAX tickets the chunk stays queued@p for a
+ *   recoverer.
+ *   3 also fails where the node is still of an earlier trip, because the dequeuer of position
+ *   q = p - ring_nodes is late, or dead.  Were p just given up, the node would become EMPTY(c)
+ *   as soon as that dequeuer resets it, and nobody would ever fill it: a hole, for which every
+ *   scanner waits.  So whoever has a ticket settles its node:
+ *   4 EMPTY of an earlier trip: CAS it to our FULL.  The late dequeuer finds q passed, and q's
+ *     producer, if there still is one, takes a new ticket.
+ *     FULL of an earlier trip, chunk k: READ k's word.  Once it is not queued@q it never is again,
+ *     and the node is rubbish: CAS it to our FULL.  The late dequeuer's reset, from the exact
+ *     value, then fails, as it may.
+ *   5 If k is queued@q still, neither of us may touch the node: whoever READs it later has to find
+ *     k by it.  Our chunk goes on to a new ticket p', and when its word says so k gets p:
+ *     CAS k queued@q -> queued@p, CAS node FULL(k, earlier) -> FULL(k, c).  The late dequeuer loses
+ *     k by the position, and k goes round once more.  If k's CAS fails k is out of the way, and p
+ * is passed (CAS node -> EMPTY(c+1)); if the node's fails, because p was skipped meanwhile, k takes
+ * a new ticket as any skipped chunk does, for which we care. So whoever took a ticket and lives
+ * leaves its node FULL in the ticket's trip, or of a later one. Crash after 1: p is skipped by a
+ * dequeuer.  After 2: the chunk word names p, a recoverer fills or re-tickets it.  After 3 and 4:
+ * done.  In 5, after the CAS of k's word: k is queued@p and its node says q: a recoverer frees it.
  *
  * Dequeue:
  *   1 READ cursors and the nodes at head
@@ -34,9 +51,8 @@
  *   producer could ever fill it again.  After RING_SKIP_PAUSES an EMPTY one is moved on, and the
  *   chunk of a FULL one is claimed under the position it stands for: the late CASes then fail.
  *   Crash after 2: the chunks are queued@p with p below head: a recoverer claims them like 3.
- *   After 3: evicting(dead cn): a recoverer requeues them.  Before 4: the node stays FULL(c); a
- *   producer of the next trip fails its step 3 there and takes another ticket, and the dequeuer
- *   of the next trip tidies up.
+ *   After 3: evicting(dead cn): a recoverer requeues them.  Before 4: the node stays FULL(c); the
+ *   producer of the next trip takes it over, or the dequeuer of the next trip tidies up.
  *
  * The free ring works the same way with the words free@p and reserved(cn).
  */
@@ -47,10 +63,12 @@
 
 #include "pool/pool.h"
 
-#define RING_TICKETS_MAX 64u /* tickets an enqueue takes before it leaves the chunk to recovery */
-#define RING_SKIP_PAUSES 32u /* looks at an EMPTY node at head before it is skipped */
-#define RING_CLAIM_MAX	 16u /* most positions claimed at once */
-#define RING_CLAIM_TRIES 16u /* lost races for head before a claim gives up */
+#define RING_TICKETS_MAX  64u /* tickets an enqueue takes before it leaves the chunk to recovery */
+#define RING_SETTLE_TRIES 16u /* changes of a node that its ticket's owner follows */
+#define RING_HELPED_MAX	  4u  /* groups helped along, each because of the last, in one enqueue */
+#define RING_SKIP_PAUSES  32u /* looks at an EMPTY node at head before it is skipped */
+#define RING_CLAIM_MAX	  16u /* most positions claimed at once */
+#define RING_CLAIM_TRIES  16u /* lost races for head before a claim gives up */
 
 /* A chunk to enqueue, owned by the caller through the exact word. */
 struct ring_entry {
@@ -104,6 +122,28 @@ MAY_WAIT int ring_claim(const struct pool *, struct worker *, enum fab_purpose,
  */
 MAY_WAIT int ring_claim_middle(const struct pool *, struct worker *, enum fab_purpose,
 			       uint32_t ring, uint32_t owner, struct ring_claimed *known);
+
+/* Is the node of a later trip than position p, so that p was dealt with by somebody? */
+static inline int ring_node_passed(const struct plan *p, uint64_t node, uint64_t position)
+{
+	uint32_t ahead =
+	    (node_cycle(node) - (uint32_t)plan_ring_cycle(p, position)) & (NODE_CYCLE_COUNT - 1);
+
+	return ahead != 0 && ahead < NODE_CYCLE_COUNT / 2;
+}
+
+/* Is it FULL, of position p? */
+static inline int ring_node_filled(const struct plan *p, uint64_t node, uint64_t position)
+{
+	return node_state(node) == NODE_FULL &&
+	       node_cycle(node) == (plan_ring_cycle(p, position) & (NODE_CYCLE_COUNT - 1));
+}
+
+/* Has nobody filled or passed the node of position p yet, or an earlier one in its place? */
+static inline int ring_node_waits(const struct plan *p, uint64_t node, uint64_t position)
+{
+	return !ring_node_passed(p, node, position) && !ring_node_filled(p, node, position);
+}
 
 /* Sanity of one node as READ: can it be acted on at all? */
 static inline int ring_node_valid(const struct plan *p, uint64_t node)

@@ -50,6 +50,7 @@
 	RULE(NODE_RESET_BY_CAS, "a node is reset only from the exact value seen")                  \
 	RULE(SKIP_LATE_PRODUCER, "an EMPTY node below head is skipped after a limit")              \
 	RULE(SKIPPED_RETICKETS, "a producer whose node was skipped takes a new ticket")            \
+	RULE(TICKET_SETTLED, "who has a ticket leaves its node filled, or of a later trip")        \
 	RULE(FREE_RAISES_GENERATION, "freeing a chunk raises its generation")                      \
 	RULE(REGROUP_VERIFIES, "the evictor verifies every object before it copies")               \
 	RULE(REGROUP_WRITES_FIRST, "the copy lands before the slot points to it")                  \

@@ -81,6 +81,7 @@ static const struct mutation mutations[] = {
     FOUND(NODE_RESET_BY_CAS, "evict-lap", RANDOM, 20000),
     FOUND(SKIP_LATE_PRODUCER, "random-evict", RANDOM, 20000),
     FOUND(SKIPPED_RETICKETS, "skip-producer", EXPLORE, 10000),
+    FOUND(TICKET_SETTLED, "evict-trip", EXPLORE, 1000),
     FOUND(FREE_RAISES_GENERATION, "evict-get", EXPLORE, 10),
     FOUND(REGROUP_VERIFIES, "damaged-regroup", EXPLORE, 100),
     FOUND(REGROUP_WRITES_FIRST, "regroup-get", KILL, 10000),

@@ -203,6 +203,35 @@ static int expect_first_row_empty(struct cache_world *cw, struct sim *s, char *w
 	return FORGE_E_CORRUPT;
 }
 
+/*
+ * The small ring begins with a trip of which only the group at head is left, and then come those
+ * that are there.  So many tickets were given to groups that have been claimed from the middle
+ * since that the one after the next is for the node of the group at head.
+ */
+void world_fill_trip(struct cache_world *cw, uint8_t *memory)
+{
+	const struct plan *p = &cw->pool.plan;
+	struct layout_cursors *cursors = (struct layout_cursors *)(memory + p->cursors_offset);
+	uint64_t at = cursors->ring[RING_SMALL].head, tail = cursors->ring[RING_SMALL].tail;
+	uint64_t head = at - 4, node, word, passed = node_pack_empty(plan_ring_cycle(p, at) + 1);
+
+	memcpy(&node, memory + plan_ring_node_address(p, RING_SMALL, at), 8);
+	memcpy(memory + plan_ring_node_address(p, RING_SMALL, at), &passed, 8);
+	uint32_t chunk = node_chunk(node), generation = node_generation(node);
+
+	node =
+	    node_pack_full(plan_ring_cycle(p, head), chunk, generation, node_object_count(node), 0);
+	word = chunk_pack_queued(RING_SMALL, generation, head);
+	memcpy(memory + plan_ring_node_address(p, RING_SMALL, head), &node, 8);
+	memcpy(memory + plan_chunk_word_address(p, chunk), &word, 8);
+	for (; tail < head + p->ring_nodes - 1; tail++) {
+		passed = node_pack_empty(plan_ring_cycle(p, tail) + 1);
+		memcpy(memory + plan_ring_node_address(p, RING_SMALL, tail), &passed, 8);
+	}
+	cursors->ring[RING_SMALL].head = head;
+	cursors->ring[RING_SMALL].tail = tail;
+}
+
 static const struct world_spec worlds[] = {
     /* --- the index ----------------------------------------------------------------------- */
     {.name = "insert-insert",
@@ -375,6 +404,24 @@ static const struct world_spec worlds[] = {
      .keys = "a",
      .before = {{0, "Sa Sn"}, {1, "Sp Sq"}},
      .workers = {{0, "So"}, {1, "Sr Ss St"}}},
+    /* Who claims a group is late, and somebody else has the next ticket for its node. */
+    {.name = "evict-trip",
+     EVICT,
+     .impatient = true,
+     .keys = "a",
+     .before = {{1, "Sa Sb Sc Sd Sn So Sp Sq Sr Ss"}},
+     TRIP,
+     .workers = {{0, "Sx"}, {1, "St Su Sv"}}},
+    /* ... while a third evicts, so that head comes to that ticket, too. */
+    {.name = "evict-trip3",
+     .search = WORLD_RANDOM,
+     .chunk_count = 6,
+     .group_objects = 2,
+     .impatient = true,
+     .keys = "a",
+     .before = {{1, "Sa Sb Sc Sd Sn So Sp Sq Sr Ss St Su"}},
+     TRIP,
+     .workers = {{0, "N6"}, {1, "N6"}, {2, "N6"}}},
     /* CN 0 knows a dead group, which is also the next to be evicted; it uses the chunk again. */
     {.name = "compact-evict",
      .kills_long = true,

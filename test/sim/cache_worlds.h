@@ -16,9 +16,14 @@ const struct world_spec *change_world_at(unsigned n);
 const struct world_spec *parts_world_at(unsigned n);
 const struct world_spec *recovery_world_at(unsigned n);
 
-/* Preparations: the evictor (CN 0) has hit a, or a and b; both CNs have hit a very often. */
+/*
+ * Preparations: the evictor (CN 0) has hit a, or a and b; both CNs have hit a very often; the
+ * small ring's second ticket from now is for the node of the group at head.
+ */
 void world_heat_a(struct cache_world *, uint8_t *memory);
 void world_heat_ab(struct cache_world *, uint8_t *memory);
 void world_heat_a_everywhere(struct cache_world *, uint8_t *memory);
+void world_fill_trip(struct cache_world *, uint8_t *memory);
+#define TRIP .first_position = 16, .prepare = world_fill_trip /* with 5 to 8 chunks */
 
 #endif

@@ -25,6 +25,10 @@
 #define DEAD	{0, "Sa Sb Sn So Sa Sb"}, {1, "Sp Sq Sr Ss"}
 #define DEAD2	DEAD, {0, "Y"}
 #define DEAD3	DEAD, {2, "Sx"}, {0, "Y"}, {2, "Y"}
+/* All is in the name of one who has a full group open; the small ring is a trip long. */
+#define LATE	COMMON, .chunk_count = 6, .group_objects = 2, .keys = "a", .impatient = true, \
+		TRIP
+#define LONG_RING "Sa Sb Sc Sd Sn So Sp Sq Sr Ss St Sw"
 #define OPEN2	{0, "Sx"}, {1, "Sy"}
 #define OPEN3	{0, "Sx"}, {1, "Sy"}, {2, "Sz"}
 #define RECOVERER	{1, "W0 V Ga Sa Ga"}
@@ -205,6 +209,17 @@ static const struct world_spec worlds[] = {
      .impatient = true,
      .before = {DEAD3},
      .workers = {{0, "St"}, {1, "W0 V"}, TRAFFIC}},
+    /* The claimer whose node somebody has the next ticket for dies, or who has that ticket. */
+    {.name = "busy-trip",
+     LATE,
+     .before = {{2, LONG_RING}},
+     SAMPLED(DEATHS, DEATHS),
+     .workers = {{0, "Sx"}, {1, "W0 V"}, {2, "Su Sv Sy"}}},
+    {.name = "busy-helper",
+     LATE,
+     .before = {{0, LONG_RING}},
+     SAMPLED(DEATHS, DEATHS),
+     .workers = {{0, "Su Sv Sy"}, {1, "W0 V"}, {2, "Sx"}}},
     {.name = "busy-flush",
      TIGHT3,
      .flush_waits = true,

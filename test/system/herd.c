@@ -188,23 +188,10 @@ int herd_recovered(struct herd *h, const struct herd_line *line, uint64_t since_
 
 /* ---- conservation ------------------------------------------------------------------------- */
 
-/*
- * A ticket without a node is no fault while nodes go on.  Whoever claimed the position one trip
- * earlier may be late, or dead, in resetting the node; the producer then takes another ticket, and
- * the node, once it is reset, looks unfilled.  It costs one wait, and the next trip passes it.
- */
-static int is_harmless(const struct check_finding *f)
-{
-	return f->rule == CHECK_NODE_UNFILLED;
-}
-
 static void found(void *context, const struct check_finding *f)
 {
 	struct herd *h = context;
 
-	h->harmless += is_harmless(f) != 0;
-	if (is_harmless(f))
-		return;
 	if (!stress_failure(h->s)[0])
 		give_up(h, "%s at %" PRIx64 ": %s", check_rule_name(f->rule), f->address, f->text);
 }
@@ -214,7 +201,6 @@ static int check_at_rest(struct herd *h)
 	const struct check_options options = {0};
 	struct check_report r;
 
-	h->harmless = 0;
 	int status = check_pool(&h->worker, &h->pool, &options, &r, found, h);
 	uint64_t chunks =
 	    r.chunks_free + r.chunks_reserved + r.chunks_open + r.chunks_queued + r.chunks_part;
@@ -222,7 +208,7 @@ static int check_at_rest(struct herd *h)
 
 	if (status)
 		return give_up(h, "the checker: %s", status_name(status));
-	if (r.findings != h->harmless)
+	if (r.findings)
 		return -1;
 	for (uint32_t node = 0; node < h->nodes; node++)
 		running += h->pids[node] != 0;

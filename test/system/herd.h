@@ -27,7 +27,6 @@ struct herd {
 	struct worker worker;
 	struct pool pool;
 	struct layout_registry lines[LAYOUT_CN_MAX];
-	uint64_t harmless; /* findings of the last check that are no fault, see herd.c */
 };
 
 /* A compute node's membership, as the registry says. */

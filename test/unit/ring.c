@@ -209,56 +209,71 @@ static uint32_t drain(struct rig *r, uint32_t ring, uint32_t count, struct ring_
 }
 
 /*
- * A dequeuer took position 3 and was so late with its node that the whole ring went by.  Whoever
- * gets there on a later trip settles the node, or it would be lost to the ring for good.
+ * A dequeuer took position 3 and was so late with its node that the whole ring went by.  Who has
+ * the ticket for it on a later trip settles it, and gives the ticket to a group that is queued
+ * there still; or, if that one died, whoever gets there.  Otherwise it would be lost to the ring
+ * for good.
  */
+static void late_dequeuer(int kind, uint32_t count, int producer_died)
+{
+	struct rig r;
+	struct ring_claimed last;
+	uint64_t *late;
+
+	rig_open(&r);
+	claim_all(&r);
+	late = node(&r, RING_SMALL, 3);
+	for (uint32_t i = 0; i < 16; i++)
+		*node(&r, RING_SMALL, i) = node_pack_empty(2);
+	switch (kind) {
+	case 0: /* of the last trip */
+		*late = node_pack_empty(1);
+		break;
+	case 1: /* of long ago */
+		*late = node_pack_empty(0);
+		break;
+	case 2: /* a FULL one whose chunk is elsewhere */
+		*late = node_pack_full(1, 4, 1, 1, 0);
+		break;
+	case 3: /* a FULL one whose chunk is still there */
+		*late = node_pack_full(1, 4, 1, 7, 2);
+		*chunk(&r, 4) = chunk_pack_queued(RING_SMALL, 1, 16 + 3);
+		break;
+	}
+	move_cursors(&r, RING_SMALL, 32);
+	for (uint32_t c = 0; c < 3; c++)
+		assert_int_equal(enqueue(&r, RING_SMALL, c), 32 + c);
+	if (producer_died)
+		*word(&r, plan_tail_address(&r.pool.plan, RING_SMALL)) += 1;
+	assert_int_equal(enqueue(&r, RING_SMALL, 3), 35 + (kind == 3 || producer_died));
+	if (producer_died)
+		assert_true(node_cycle(*late) < 2);
+	else
+		assert_true(*late == (kind == 3 ? node_pack_full(2, 4, 1, 7, 2)
+						: node_pack_full(2, 3, 1, 6, 3)));
+	assert_int_equal(drain(&r, RING_SMALL, count, &last), 4 + (kind == 3));
+	assert_true(*late == node_pack_empty(3));
+	if (kind == 3)
+		assert_true(*chunk(&r, 4) == chunk_pack_evicting(CN, RING_SMALL, 1,
+								 producer_died ? 16 + 3 : 32 + 3));
+	else
+		assert_true(*chunk(&r, 4) == r.owned[4]);
+	/* The late one wakes up, and its reset does no harm. */
+	for (uint32_t i = 0; i < 16; i++)
+		if (i != 3 && node_cycle(*node(&r, RING_SMALL, i)) != 3)
+			*node(&r, RING_SMALL, i) = node_pack_empty(3);
+	move_cursors(&r, RING_SMALL, 48 + 3);
+	r.owned[5] = *chunk(&r, 5);
+	assert_int_equal(enqueue(&r, RING_SMALL, 5), 48 + 3);
+	fab_close(r.fab);
+}
+
 static void test_late_dequeuer(void **state)
 {
 	for (int kind = 0; kind < 4; kind++)
-		for (uint32_t count = 1; count <= 4; count += 3) {
-			struct rig r;
-			struct ring_claimed last;
-			uint64_t *late;
-
-			rig_open(&r);
-			claim_all(&r);
-			late = node(&r, RING_SMALL, 3);
-			for (uint32_t i = 0; i < 16; i++)
-				*node(&r, RING_SMALL, i) = node_pack_empty(2);
-			switch (kind) {
-			case 0: /* of the last trip */
-				*late = node_pack_empty(1);
-				break;
-			case 1: /* of long ago */
-				*late = node_pack_empty(0);
-				break;
-			case 2: /* a FULL one whose chunk is elsewhere */
-				*late = node_pack_full(1, 4, 1, 1, 0);
-				break;
-			case 3: /* a FULL one whose chunk is still there */
-				*late = node_pack_full(1, 4, 1, 7, 2);
-				*chunk(&r, 4) = chunk_pack_queued(RING_SMALL, 1, 16 + 3);
-				break;
-			}
-			move_cursors(&r, RING_SMALL, 32);
-			for (uint32_t c = 0; c < 4; c++)
-				assert_int_equal(enqueue(&r, RING_SMALL, c), 32 + c + (c == 3));
-			assert_int_equal(drain(&r, RING_SMALL, count, &last), 4 + (kind == 3));
-			assert_true(*late == node_pack_empty(3));
-			if (kind == 3)
-				assert_true(*chunk(&r, 4) ==
-					    chunk_pack_evicting(CN, RING_SMALL, 1, 16 + 3));
-			else
-				assert_true(*chunk(&r, 4) == r.owned[4]);
-			/* The late one wakes up, and its reset does no harm. */
-			for (uint32_t i = 0; i < 16; i++)
-				if (i != 3 && node_cycle(*node(&r, RING_SMALL, i)) != 3)
-					*node(&r, RING_SMALL, i) = node_pack_empty(3);
-			move_cursors(&r, RING_SMALL, 48 + 3);
-			r.owned[5] = *chunk(&r, 5);
-			assert_int_equal(enqueue(&r, RING_SMALL, 5), 48 + 3);
-			fab_close(r.fab);
-		}
+		for (uint32_t count = 1; count <= 4; count += 3)
+			for (int died = 0; died < 2; died++)
+				late_dequeuer(kind, count, died);
 }
 
 /* No node to be had: the chunk stays named by its word, and nobody waits. */
