@@ -14,9 +14,14 @@
 
 #include "base/status.h"
 
+struct marked_keys {
+	struct keys *keys;
+	uint64_t marks[]; /* of each; never 0 */
+};
+
 struct door {
 	pthread_rwlock_t lock; /* of keys and tls */
-	struct keys *keys;
+	struct marked_keys *keys;
 	struct tls *tls;
 	struct gate *gate;
 	char *key_file, *certificate, *key, *authority;
@@ -83,11 +88,18 @@ int door_open(const struct door_wish *w, struct door **out, char *error_text, si
 	return status;
 }
 
+static void marked_keys_close(struct marked_keys *m)
+{
+	if (m)
+		keys_close(m->keys);
+	free(m);
+}
+
 void door_close(struct door *d)
 {
 	if (!d)
 		return;
-	keys_close(d->keys);
+	marked_keys_close(d->keys);
 	tls_close(d->tls);
 	gate_close(d->gate);
 	pthread_rwlock_destroy(&d->lock);
@@ -98,20 +110,70 @@ void door_close(struct door *d)
 	free(d);
 }
 
+static_assert(sizeof(struct key) == KEY_NAME_BYTES + 2 + KEY_SECRET_BYTES_MAX,
+	      "no padding is hashed");
+
+/* Of everything in it. */
+static int mark_of(const struct key *key, uint64_t *out)
+{
+	unsigned char digest[EVP_MAX_MD_SIZE];
+
+	if (!EVP_Digest(key, sizeof(*key), digest, NULL, EVP_sha256(), NULL))
+		return FORGE_E_NO_MEMORY;
+	memcpy(out, digest, sizeof(*out));
+	if (*out == 0)
+		*out = 1;
+	return 0;
+}
+
+/* Takes keys over, if it succeeds. */
+static int mark_keys(struct keys *keys, struct marked_keys **out)
+{
+	unsigned count = keys_count(keys);
+	struct marked_keys *m = calloc(1, sizeof(*m) + count * sizeof(m->marks[0]));
+	int status = m ? 0 : FORGE_E_NO_MEMORY;
+
+	for (unsigned i = 0; i < count && !status; i++)
+		status = mark_of(keys_at(keys, i), &m->marks[i]);
+	if (status) {
+		free(m);
+		return status;
+	}
+	m->keys = keys;
+	*out = m;
+	return 0;
+}
+
+static int open_keys(const char *path, struct marked_keys **out, char *error_text,
+		     size_t error_bytes)
+{
+	struct keys *keys;
+	int status = keys_open(path, &keys, error_text, error_bytes);
+
+	if (status)
+		return status;
+	status = mark_keys(keys, out);
+	if (status) {
+		keys_close(keys);
+		return REFUSE(status, "%s", status_sentence(status));
+	}
+	return 0;
+}
+
 int door_reload(struct door *d, char *error_text, size_t error_bytes)
 {
 	const struct tls_files files = {d->certificate, d->key, d->authority};
-	struct keys *keys = NULL, *old_keys;
+	struct marked_keys *keys = NULL, *old_keys;
 	struct tls *tls = NULL, *old_tls;
 	int status = 0;
 
 	if (d->key_file)
-		status = keys_open(d->key_file, &keys, error_text, error_bytes);
+		status = open_keys(d->key_file, &keys, error_text, error_bytes);
 	if (!status && d->certificate)
 		status = tls_open(&files, TLS_SERVER | TLS_ONLY_1_3 | TLS_KERNEL, &tls, error_text,
 				  error_bytes);
 	if (status) {
-		keys_close(keys);
+		marked_keys_close(keys);
 		return status;
 	}
 	pthread_rwlock_wrlock(&d->lock);
@@ -120,7 +182,7 @@ int door_reload(struct door *d, char *error_text, size_t error_bytes)
 	d->keys = keys;
 	d->tls = tls;
 	pthread_rwlock_unlock(&d->lock);
-	keys_close(old_keys);
+	marked_keys_close(old_keys);
 	tls_close(old_tls);
 	return 0;
 }
@@ -154,38 +216,18 @@ struct tls_conn *door_tls_conn(struct door *d, int fd)
 	return c;
 }
 
-/* Of everything in it; 0 is no mark of any. */
-static uint64_t mark_of(const struct key *key)
-{
-	unsigned char digest[EVP_MAX_MD_SIZE];
-	uint64_t mark;
-
-	if (!EVP_Digest(key, sizeof(*key), digest, NULL, EVP_sha256(), NULL))
-		return UINT64_MAX;
-	memcpy(&mark, digest, sizeof(mark));
-	return mark ? mark : 1;
-}
-
-static_assert(sizeof(struct key) == KEY_NAME_BYTES + 2 + KEY_SECRET_BYTES_MAX,
-	      "no padding is hashed");
-
-int door_admit(struct door *d, struct proof_node *proof, const void *answer, size_t bytes,
-	       struct door_guest *out, door_welcome_fn write_welcome, void *context, void *welcome,
-	       struct proof_confirm *confirm)
+int door_check(struct door *d, struct proof_node *proof, const void *answer, size_t bytes,
+	       struct key *out, uint64_t *mark)
 {
 	const struct key *key;
 
 	pthread_rwlock_rdlock(&d->lock);
-	int status = proof_node_check(proof, d->keys, answer, bytes, &key);
+	int status = proof_node_check(proof, d->keys->keys, answer, bytes, &key);
 
 	if (!status) {
-		out->mark = mark_of(key);
-		out->role = key->role;
-		memcpy(out->name, key->name, sizeof(out->name));
-		status = write_welcome(context, out, welcome);
+		*out = *key;
+		*mark = d->keys->marks[key - keys_at(d->keys->keys, 0)];
 	}
-	if (!status)
-		status = proof_node_confirm(proof, key, welcome, confirm);
 	pthread_rwlock_unlock(&d->lock);
 	return status;
 }
@@ -195,8 +237,8 @@ bool door_still_knows(struct door *d, uint64_t mark)
 	bool known = mark == 0 || !d->key_file;
 
 	pthread_rwlock_rdlock(&d->lock);
-	for (unsigned i = 0; !known && i < keys_count(d->keys); i++)
-		known = mark_of(keys_at(d->keys, i)) == mark;
+	for (unsigned i = 0; !known && i < keys_count(d->keys->keys); i++)
+		known = d->keys->marks[i] == mark;
 	pthread_rwlock_unlock(&d->lock);
 	return known;
 }

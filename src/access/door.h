@@ -45,24 +45,16 @@ bool door_knows_who_comes(const struct door *);
 /* The TLS of an accepted socket; NULL: no memory.  It has TLS. */
 struct tls_conn *door_tls_conn(struct door *, int fd);
 
-/* Who came in, for as long as its connection lasts. */
-struct door_guest {
-	uint64_t mark; /* of the very key, its role and secret included; 0: none was asked */
-	uint8_t role;  /* the most it may */
-	char name[KEY_NAME_BYTES];
-};
-
 /*
- * As proof_node_check() and proof_node_confirm() in one, with the key of that moment: the guest,
- * and whatever else depends on who it is, is known when the welcome is written by `write_welcome`,
- * which fills in PROOF_WELCOME_BYTES, or gives an error to refuse with.
+ * Who answered?  As proof_node_check().  *out is a copy of the key, with which the caller makes the
+ * confirmation, and which it then wipes; *mark is what door_still_knows() takes.  A caller whose
+ * connections end when their key is withdrawn asks that once more when it has put this one where
+ * it looks for them: the files may have been read anew in between.
  */
-typedef int (*door_welcome_fn)(void *context, const struct door_guest *, void *welcome);
-int door_admit(struct door *, struct proof_node *, const void *answer, size_t bytes,
-	       struct door_guest *out, door_welcome_fn write_welcome, void *context, void *welcome,
-	       struct proof_confirm *confirm);
+int door_check(struct door *, struct proof_node *, const void *answer, size_t bytes,
+	       struct key *out, uint64_t *mark);
 
-/* Is the guest's key still one of them?  After a reload; 1 for who was not asked for one. */
+/* Is the very key of that mark, its role and secret included, still one of them?  0: no key. */
 bool door_still_knows(struct door *, uint64_t mark);
 
 #endif

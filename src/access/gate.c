@@ -36,7 +36,7 @@ struct gate *gate_open(unsigned pending_max, uint64_t seed)
 		return NULL;
 	pthread_mutex_init(&g->lock, NULL);
 	g->pending_max = pending_max;
-	g->address_max = (unsigned)max_u64(1, pending_max / 4);
+	g->address_max = (unsigned)max_u64(1, pending_max / 2);
 	g->seed = seed;
 	return g;
 }

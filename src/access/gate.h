@@ -7,7 +7,7 @@
  *
  * What it keeps:
  *   - at most pending_max strangers, so that they cannot take the descriptors and the memory that
- *     clients need; at most a quarter of them from one address, so that one host cannot keep
+ *     clients need; at most half of them from one address, so that one host cannot keep
  *     others out.
  *   - an address from which GATE_FAILURES_FREE attempts in a row failed is turned away for a time
  *     that doubles with each further failure, up to GATE_TURNED_AWAY_MS_MAX: guessing, and having

@@ -232,6 +232,13 @@ void tls_conn_destroy(struct tls_conn *c)
 	SSL_free(ssl_of(c));
 }
 
+void tls_conn_forget(struct tls_conn *c)
+{
+	if (c)
+		SSL_set_quiet_shutdown(ssl_of(c), 1);
+	tls_conn_destroy(c);
+}
+
 /* What a call that moved nothing means. */
 static ssize_t explain(SSL *ssl, int result)
 {

@@ -53,6 +53,8 @@ void tls_close(struct tls *);
 struct tls_conn *tls_conn_create(struct tls *, int fd, const char *host);
 /* Says goodbye if that is possible at once.  NULL is permitted. */
 void tls_conn_destroy(struct tls_conn *);
+/* The same without a word, for a socket that is not its own any more. */
+void tls_conn_forget(struct tls_conn *);
 
 /*
  * Go on with the handshake.  0: it is done; -1 with errno: EAGAIN when it has to wait
