@@ -54,6 +54,7 @@ static const struct fab_provider count_provider = {
     .post = count_post,
     .kick = count_kick,
     .poll = count_poll,
+    .sleep_on = wrap_sleep_on,
 };
 
 int count_open(struct fab *inner, struct fab_counts *counts, struct fab **out)

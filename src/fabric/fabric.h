@@ -77,7 +77,8 @@ struct fab_caps {
 	uint8_t completes_at_post; /* status is final when post() returns: never poll */
 };
 
-struct fab; /* one connection; its first member is a struct fab_base */
+struct pollfd; /* of <poll.h> */
+struct fab;    /* one connection; its first member is a struct fab_base */
 
 struct fab_provider {
 	const char *name;
@@ -91,7 +92,20 @@ struct fab_provider {
 	void (*kick)(struct fab *);
 	/* Look for completions once, without blocking. */
 	void (*poll)(struct fab *);
+	/*
+	 * What a waiter can sleep on until poll may find something; see fab_sleep_on().  NULL where
+	 * there is nothing but to look.
+	 */
+	int (*sleep_on)(struct fab *, struct pollfd *out);
 };
+
+/*
+ * Who has looked for FAB_SPIN_NS in vain had better sleep, and let others have the processor: as
+ * long as a wake-up takes, so that no wait is more than twice what it need be.  But never for
+ * longer than FAB_SLEEP_NS without looking: poll is what notices that a deadline has passed.
+ */
+#define FAB_SPIN_NS  UINT64_C(20000)
+#define FAB_SLEEP_NS UINT64_C(5000000)
 
 /* Every connection begins with this. */
 struct fab_base {
@@ -122,6 +136,17 @@ static inline void fab_kick(struct fab *f)
 static inline void fab_poll(struct fab *f)
 {
 	fab_base(f)->provider->poll(f);
+}
+
+/*
+ * Fill in what to poll(2) for.  1; 0 when the connection cannot be slept on, for good or at this
+ * moment: then look again.
+ */
+static inline int fab_sleep_on(struct fab *f, struct pollfd *out)
+{
+	const struct fab_provider *p = fab_base(f)->provider;
+
+	return p->sleep_on ? p->sleep_on(f, out) : 0;
 }
 
 static inline int fab_reg(struct fab *f, void *buf, size_t bytes)

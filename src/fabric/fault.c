@@ -123,6 +123,11 @@ static void fault_poll(struct fab *f)
 	settle_last(t);
 }
 
+static int fault_sleep_on(struct fab *f, struct pollfd *out)
+{
+	return fab_sleep_on(((struct fault_fab *)f)->inner, out);
+}
+
 static int fault_reg(struct fab *f, void *buf, size_t bytes)
 {
 	struct fault_fab *t = (struct fault_fab *)f;
@@ -146,6 +151,7 @@ static const struct fab_provider fault_provider = {
     .post = fault_post,
     .kick = fault_kick,
     .poll = fault_poll,
+    .sleep_on = fault_sleep_on,
 };
 
 int fault_open(struct fab *inner, struct fault_plan *plan, struct fab **out)

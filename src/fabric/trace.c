@@ -83,6 +83,7 @@ static const struct fab_provider trace_provider = {
     .post = trace_post,
     .kick = trace_kick,
     .poll = trace_poll,
+    .sleep_on = wrap_sleep_on,
 };
 
 void trace_line_to_file(void *file, const char *line)

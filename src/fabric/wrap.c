@@ -71,3 +71,8 @@ int wrap_reg(struct fab *f, void *buf, size_t bytes)
 {
 	return fab_reg(((struct wrap *)f)->inner, buf, bytes);
 }
+
+int wrap_sleep_on(struct fab *f, struct pollfd *out)
+{
+	return fab_sleep_on(((struct wrap *)f)->inner, out);
+}

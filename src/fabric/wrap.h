@@ -42,8 +42,9 @@ int wrap_reserve(struct wrap *w, struct fab_op *ops, unsigned n);
 void wrap_watch(struct wrap *w, struct fab_op *ops, unsigned n, wrap_observe_fn observe);
 void wrap_sweep(struct wrap *w, wrap_observe_fn observe);
 
-/* reg of a wrapper. */
+/* reg and sleep_on of a wrapper. */
 int wrap_reg(struct fab *f, void *buf, size_t bytes);
+int wrap_sleep_on(struct fab *f, struct pollfd *out);
 
 /* post, kick and poll of a wrapper which changes nothing, inlined with the observer it names. */
 static inline void wrap_post(struct wrap *w, struct fab_op *ops, unsigned n,

@@ -195,8 +195,10 @@ void flight_run(struct forge_session *s, struct forge_op *ops, size_t n)
 		list_put(&fl->waited, &ops[i]);
 	}
 	fl->waited_left = n;
-	while (fl->waited_left > 0)
+	while (fl->waited_left > 0) {
 		go_on(s, SIZE_MAX);
+		fiber_loop_wait(fl->flows.loop, FAB_SLEEP_NS);
+	}
 }
 
 int op_wait(struct forge_session *s, struct forge_op *op)
@@ -271,12 +273,18 @@ static void wait_for_one(struct forge_session *s, unsigned max, uint64_t wait_us
 	const struct flight *fl = &s->flight;
 	const struct worker *w = s->cache->worker;
 	uint64_t start_us = wait_us && wait_us != FORGE_WAIT_FOREVER ? worker_now_us(w) : 0;
+	uint64_t waited_us = 0;
 
 	do {
 		go_on(s, max);
 		if (fl->done.first || fl->pending == 0 || wait_us == 0)
 			return;
-	} while (wait_us == FORGE_WAIT_FOREVER || worker_now_us(w) - start_us < wait_us);
+		if (fl->flows.loop)
+			fiber_loop_wait(fl->flows.loop,
+					min_u64(wait_us - waited_us, FAB_SLEEP_NS / 1000) * 1000);
+		if (wait_us != FORGE_WAIT_FOREVER)
+			waited_us = worker_now_us(w) - start_us;
+	} while (waited_us < wait_us);
 }
 
 int forge_poll(struct forge_session *s, struct forge_op **ops, unsigned max, uint64_t wait_us)

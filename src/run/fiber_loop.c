@@ -32,6 +32,8 @@ struct fiber_loop {
 	size_t stack_bytes;
 	struct fab *posted; /* has posts that were not kicked; NULL: none has */
 	unsigned posted_count;
+	int resumed;		 /* a fiber went on in the last turn */
+	uint64_t waits_since_ns; /* none has since then; 0: not known */
 };
 
 static void kick(struct fiber_loop *loop)
@@ -155,11 +157,14 @@ int fiber_loop_turn(struct fiber_loop *loop)
 	struct fiber_task **link = &loop->first;
 	struct fab *polled = NULL;
 
+	loop->resumed = 0;
 	while (*link) {
 		struct fiber_task *t = *link;
 
-		if (task_runnable(t, &polled))
+		if (task_runnable(t, &polled)) {
+			loop->resumed = 1;
 			fiber_resume(t->fiber);
+		}
 		if (!fiber_done(t->fiber)) {
 			link = &t->next;
 			continue;
@@ -174,10 +179,50 @@ int fiber_loop_turn(struct fiber_loop *loop)
 	return loop->first != NULL;
 }
 
+/* The connections that parked fibers wait for, each once; more than the maximum if there are. */
+static unsigned waited_for(const struct fiber_loop *loop, struct fab *fabs[RUN_WAIT_FABS_MAX])
+{
+	unsigned n = 0;
+
+	for (const struct fiber_task *t = loop->first; t; t = t->next) {
+		unsigned i = 0;
+
+		while (i < n && fabs[i] != t->worker->fab)
+			i++;
+		if (i < n)
+			continue;
+		if (n == RUN_WAIT_FABS_MAX)
+			return n + 1;
+		fabs[n++] = t->worker->fab;
+	}
+	return n;
+}
+
+void fiber_loop_wait(struct fiber_loop *loop, uint64_t max_ns)
+{
+	struct fab *fabs[RUN_WAIT_FABS_MAX];
+
+	if (loop->resumed || !loop->first) {
+		loop->waits_since_ns = 0;
+		return;
+	}
+	/* Whether a loop sleeps is decided by its first fiber's connection, without a clock. */
+	const struct worker *w = loop->first->worker;
+
+	if (!fab_base(w->fab)->provider->sleep_on)
+		return;
+	uint64_t now_ns = clock_now_ns(w->clock);
+
+	if (!loop->waits_since_ns)
+		loop->waits_since_ns = now_ns;
+	else if (now_ns - loop->waits_since_ns >= FAB_SPIN_NS)
+		run_wait_for(fabs, waited_for(loop, fabs), max_ns);
+}
+
 void fiber_loop_run(struct fiber_loop *loop)
 {
 	while (fiber_loop_turn(loop))
-		;
+		fiber_loop_wait(loop, FAB_SLEEP_NS);
 }
 
 static void free_tasks(struct fiber_task *t)

@@ -32,6 +32,13 @@ int fiber_loop_spawn(struct fiber_loop *loop, struct worker *w,
  */
 int fiber_loop_turn(struct fiber_loop *loop);
 
+/*
+ * After a turn: if it resumed nobody, nor did those before it for FAB_SPIN_NS, and the fabric can
+ * be slept on, sleep until there may be something for the next one, at most for max_ns.  Returns
+ * at once otherwise.
+ */
+void fiber_loop_wait(struct fiber_loop *loop, uint64_t max_ns);
+
 /* Resume the fibers in turn, polling for those that are parked, until all have finished. */
 void fiber_loop_run(struct fiber_loop *loop);
 

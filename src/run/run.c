@@ -1,6 +1,7 @@
 /* run.c: running a batch of verbs, and the wait backend of plain threads. */
 #include "run/run.h"
 
+#include <poll.h>
 #include <sched.h>
 
 /* A pause is a few nanoseconds, except every so many, when somebody else may need this CPU. */
@@ -79,14 +80,37 @@ void flow_pause(struct worker *w)
 	w->wait->pause(w);
 }
 
+void run_wait_for(struct fab *const *fabs, unsigned n, uint64_t max_ns)
+{
+	struct pollfd sleeps[RUN_WAIT_FABS_MAX];
+	const struct timespec patience = {.tv_nsec = (long)min_u64(max_ns, FAB_SLEEP_NS)};
+
+	if (n > RUN_WAIT_FABS_MAX)
+		return;
+	for (unsigned i = 0; i < n; i++)
+		if (!fab_sleep_on(fabs[i], &sleeps[i]))
+			return;
+	ppoll(sleeps, n, &patience, NULL);
+}
+
+/* Look; after a while of that sleep, if the fabric can be slept on. */
 static void step_poll(struct worker *w, const struct fab_op *ops, unsigned n)
 {
 	fab_poll(w->fab);
 	cpu_relax();
+	if (!fab_base(w->fab)->provider->sleep_on || run_all_complete(ops, n))
+		return;
+	uint64_t now_ns = clock_now_ns(w->clock);
+
+	if (!w->waits_since_ns)
+		w->waits_since_ns = now_ns;
+	else if (now_ns - w->waits_since_ns >= FAB_SPIN_NS)
+		run_wait_for(&w->fab, 1, FAB_SLEEP_NS);
 }
 
 static int poll_run(struct worker *w, struct fab_op *ops, unsigned n)
 {
+	w->waits_since_ns = 0;
 	return run_batch(w, ops, n, step_poll);
 }
 

@@ -39,6 +39,7 @@ struct worker {
 	struct prng prng;
 	uint32_t index;	 /* 0-based, within the process; for logs */
 	uint32_t pauses; /* how many flow_pause(); the poll backend gives up its CPU at some */
+	uint64_t waits_since_ns; /* the poll backend's: when it began to look; 0: not yet */
 };
 
 /*
@@ -62,7 +63,15 @@ MAY_WAIT int run_batch(struct worker *, struct fab_op *ops, unsigned n, run_step
 /* Has each of the n ops completed?  A detached op always has. */
 int run_all_complete(const struct fab_op *ops, unsigned n);
 
-/* Post and poll on the calling thread. */
+/*
+ * Sleep until one of these connections may have something for its poll, or for max_ns, or not at
+ * all if one of them cannot be slept on, or there are more than RUN_WAIT_FABS_MAX.  For threads
+ * whose flows all wait, and that have looked for FAB_SPIN_NS.
+ */
+#define RUN_WAIT_FABS_MAX 64u
+void run_wait_for(struct fab *const *fabs, unsigned n, uint64_t max_ns);
+
+/* Post, poll, and sleep after a while, on the calling thread. */
 extern const struct run_wait run_wait_poll;
 
 /* Fill in a worker of a thread; w is the caller's, as are fab and clock. */
