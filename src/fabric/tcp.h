@@ -36,7 +36,6 @@ struct tcp_settings {
 	uint8_t role;			       /* enum wire_role, the least needed; 0: full */
 	uint64_t fingerprint;		       /* of the layout one was built with; 0: any */
 	uint32_t deadline_ms;		       /* of an op, and of connecting */
-	uint32_t spin_us;		       /* how long fab_wait() looks before it sleeps */
 };
 
 /* Is that the name of something this provider reaches?  Pure. */
@@ -54,11 +53,5 @@ void tcp_instance(uint8_t out[WIRE_INSTANCE_BYTES]);
  */
 int tcp_open(const struct tcp_settings *, struct wire_welcome *welcome, char *error_text,
 	     size_t error_bytes, struct fab **out);
-
-/*
- * For those who wait for several connections in one loop of their own: the socket, readable when
- * there may be something for poll; -1 once the node is lost.
- */
-int tcp_socket(struct fab *f);
 
 #endif

@@ -1,8 +1,10 @@
 /* under_test.c: the providers that the conformance suite runs over. */
 #include "under_test.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -11,17 +13,24 @@
 #include "fabric/fault.h"
 #include "fabric/loop.h"
 #include "fabric/shm.h"
+#include "fabric/tcp.h"
+#include "fabric/tcp_server.h"
 #include "fabric/trace.h"
 #include "late.h"
 #include "vtime/world.h"
 
 void run_ops(struct fab *f, struct fab_op *ops, unsigned n)
 {
+	struct pollfd sleeps;
+
 	fab_post(f, ops, n);
 	fab_kick(f);
 	for (unsigned i = 0; i < n; i++)
-		while (ops[i].status == FAB_PENDING && !(ops[i].flags & FAB_DETACHED))
+		while (ops[i].status == FAB_PENDING && !(ops[i].flags & FAB_DETACHED)) {
 			fab_poll(f);
+			if (ops[i].status == FAB_PENDING && fab_sleep_on(f, &sleeps))
+				poll(&sleeps, 1, 5);
+		}
 }
 
 /* loop: the world is the buffer, shared by all connections. */
@@ -99,6 +108,80 @@ static struct fab *shm_connect(void *world)
 static void shm_close_world(void *world)
 {
 	shm_map_close(world);
+}
+
+/*
+ * tcp and unix: the world is a server of two threads over a private buffer, in this process; forked
+ * children come to it through the socket.  Each connection is an instance of its own.
+ */
+
+struct tcp_world {
+	struct tcp_server *server;
+	void *mem;
+};
+
+static void *tcp_open_world_at(const char *where, uint64_t bytes)
+{
+	struct tcp_server_settings settings = {
+	    .listen = &where, .listen_count = 1, .threads = 2, .spin_us = 50};
+	struct tcp_server_calls calls = {0};
+	struct tcp_world *w = malloc(sizeof(*w));
+	char error[256];
+
+	w->mem = aligned_alloc(64, bytes);
+	memset(w->mem, 0, bytes);
+	if (tcp_server_open(&settings, error, sizeof(error), &w->server) != FORGE_OK) {
+		fprintf(stderr, "%s\n", error);
+		return NULL;
+	}
+	return tcp_server_start(w->server, w->mem, bytes, &calls) == FORGE_OK ? w : NULL;
+}
+
+static void *tcp_open_world(uint64_t bytes)
+{
+	return tcp_open_world_at("tcp://127.0.0.1:0", bytes);
+}
+
+static void *tcp6_open_world(uint64_t bytes)
+{
+	return tcp_open_world_at("tcp://[::1]:0", bytes);
+}
+
+static void *unix_open_world(uint64_t bytes)
+{
+	static unsigned serial;
+	char where[128];
+
+	snprintf(where, sizeof(where), "unix:/tmp/forge-test-%ld-%u", (long)getpid(), serial++);
+	return tcp_open_world_at(where, bytes);
+}
+
+static struct fab *tcp_connect(void *world)
+{
+	const struct tcp_world *w = world;
+	/* Beside others on few processors a thread may well not run for longer than a second. */
+	struct tcp_settings settings = {
+	    .where = tcp_server_address(w->server, 0),
+	    .deadline_ms = 20000,
+	};
+	struct wire_welcome welcome;
+	struct fab *f = NULL;
+	char error[512];
+
+	tcp_instance(settings.instance);
+	if (tcp_open(&settings, &welcome, error, sizeof(error), &f) == FORGE_OK)
+		return f;
+	fprintf(stderr, "%s\n", error);
+	return NULL;
+}
+
+static void tcp_close_world(void *world)
+{
+	struct tcp_world *w = world;
+
+	tcp_server_close(w->server);
+	free(w->mem);
+	free(w);
 }
 
 /* Wrappers that let everything pass, alone and on top of each other, over loop and late. */
@@ -183,6 +266,11 @@ static struct fab *late_wrapped_connect(void *world)
 	return wrap_in_trace(wrap_in_count(wrap_in_fault(wrap_in_late(loop_connect(world)))));
 }
 
+static struct fab *tcp_wrapped_connect(void *world)
+{
+	return wrap_in_trace(wrap_in_count(wrap_in_fault(tcp_connect(world))));
+}
+
 static struct fab *shm_wrapped_connect(void *world)
 {
 	return wrap_in_count(wrap_in_fault(wrap_in_trace(shm_connect(world))));
@@ -223,19 +311,24 @@ static void sim_close_world(void *world)
 }
 
 const struct under_test providers_under_test[] = {
-    {"loop", loop_open_world, loop_connect, loop_close_world, 0, 0},
-    {"shm", shm_open_world_posix, shm_connect, shm_close_world, 1, 0},
-    {"shm-file", shm_open_world_file, shm_connect, shm_close_world, 1, 0},
-    {"trace", loop_open_world, trace_connect, loop_close_world, 0, 0},
-    {"count", loop_open_world, count_connect, loop_close_world, 0, 0},
-    {"fault", loop_open_world, fault_connect, loop_close_world, 0, 0},
-    {"late", loop_open_world, late_connect, loop_close_world, 0, 0},
-    {"trace-count-fault-late", loop_open_world, late_wrapped_connect, loop_close_world, 0, 0},
-    {"count-fault-trace-shm", shm_open_world_posix, shm_wrapped_connect, shm_close_world, 1, 0},
-    {"delay", loop_open_world, delay_connect, loop_close_world, 0, 0},
-    {"count-fault-delay-shm", shm_open_world_posix, delay_wrapped_connect, shm_close_world, 1, 0},
-    {"sim", sim_open_world, sim_connect, sim_close_world, 0, 1},
-    {"trace-count-fault-sim", sim_open_world, sim_wrapped_connect, sim_close_world, 0, 1},
+    {"loop", loop_open_world, loop_connect, loop_close_world, 0, 0, 0},
+    {"shm", shm_open_world_posix, shm_connect, shm_close_world, 1, 0, 0},
+    {"shm-file", shm_open_world_file, shm_connect, shm_close_world, 1, 0, 0},
+    {"trace", loop_open_world, trace_connect, loop_close_world, 0, 0, 0},
+    {"count", loop_open_world, count_connect, loop_close_world, 0, 0, 0},
+    {"fault", loop_open_world, fault_connect, loop_close_world, 0, 0, 0},
+    {"late", loop_open_world, late_connect, loop_close_world, 0, 0, 0},
+    {"trace-count-fault-late", loop_open_world, late_wrapped_connect, loop_close_world, 0, 0, 0},
+    {"count-fault-trace-shm", shm_open_world_posix, shm_wrapped_connect, shm_close_world, 1, 0, 0},
+    {"delay", loop_open_world, delay_connect, loop_close_world, 0, 0, 0},
+    {"count-fault-delay-shm", shm_open_world_posix, delay_wrapped_connect, shm_close_world, 1, 0,
+     0},
+    {"sim", sim_open_world, sim_connect, sim_close_world, 0, 1, 0},
+    {"trace-count-fault-sim", sim_open_world, sim_wrapped_connect, sim_close_world, 0, 1, 0},
+    {"tcp", tcp_open_world, tcp_connect, tcp_close_world, 1, 0, 1},
+    {"tcp6", tcp6_open_world, tcp_connect, tcp_close_world, 1, 0, 1},
+    {"unix", unix_open_world, tcp_connect, tcp_close_world, 1, 0, 1},
+    {"trace-count-fault-unix", unix_open_world, tcp_wrapped_connect, tcp_close_world, 1, 0, 1},
 };
 
 const unsigned providers_under_test_count = ARRAY_COUNT(providers_under_test);

@@ -16,8 +16,9 @@ struct under_test {
 	/* A new connection to it, on any thread or in a forked child; NULL fails the test. */
 	struct fab *(*connect)(void *world);
 	void (*close_world)(void *world);
-	int forks; /* a child made by fork() can connect to the same export */
-	int alone; /* one thread has all connections: concurrency.c leaves it out */
+	int forks;     /* a child made by fork() can connect to the same export */
+	int alone;     /* one thread has all connections: concurrency.c leaves it out */
+	int is_remote; /* a verb takes a round trip between threads */
 };
 
 extern const struct under_test providers_under_test[];

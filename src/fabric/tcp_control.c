@@ -1,0 +1,139 @@
+/* tcp_control.c: requests on a control connection, one at a time, under a lock. */
+#include "fabric/tcp_control.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "fabric/tcp_dial.h"
+
+struct tcp_control {
+	struct tcp_stream stream;
+	pthread_mutex_t lock; /* of all below, and of the stream */
+	uint64_t deadline_ns;
+	uint16_t tag;
+	int lost;
+};
+
+int tcp_control_open(const struct tcp_settings *settings, struct wire_welcome *welcome,
+		     char *error_text, size_t error_bytes, struct tcp_control **out)
+{
+	struct tcp_control *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		snprintf(error_text, error_bytes, "%s", status_sentence(FORGE_E_NO_MEMORY));
+		return FORGE_E_NO_MEMORY;
+	}
+	int status = tcp_dial(settings, WIRE_CONTROL, &c->stream, welcome, error_text, error_bytes);
+
+	if (status) {
+		free(c);
+		return status;
+	}
+	pthread_mutex_init(&c->lock, NULL);
+	c->deadline_ns = (uint64_t)tcp_deadline_ms(settings) * 1000000;
+	*out = c;
+	return FORGE_OK;
+}
+
+void tcp_control_close(struct tcp_control *c)
+{
+	if (!c)
+		return;
+	tcp_stream_close(&c->stream);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+/* Nothing is to be received between two calls, so whatever can be is the end. */
+static int has_ended(struct tcp_control *c)
+{
+	unsigned char byte;
+	struct iovec iov = {&byte, 1};
+
+	if (!c->lost && tcp_stream_receive(&c->stream, &iov, 1) != 0)
+		c->lost = 1;
+	return c->lost;
+}
+
+int tcp_control_is_lost(struct tcp_control *c)
+{
+	pthread_mutex_lock(&c->lock);
+	int lost = has_ended(c);
+
+	pthread_mutex_unlock(&c->lock);
+	return lost;
+}
+
+static int receive_all(struct tcp_control *c, void *buf, size_t bytes, uint64_t end_ns)
+{
+	unsigned char *at = buf;
+
+	while (bytes > 0) {
+		struct iovec iov = {at, bytes};
+		ssize_t n = tcp_stream_receive(&c->stream, &iov, 1);
+
+		if (n < 0)
+			return FORGE_E_NODE;
+		at += n;
+		bytes -= (size_t)n;
+		if (n > 0)
+			continue;
+		uint64_t now_ns = clock_now_ns(clock_monotonic());
+
+		if (now_ns >= end_ns)
+			return FORGE_E_NODE;
+		tcp_stream_wait(&c->stream, 0, end_ns - now_ns);
+	}
+	return FORGE_OK;
+}
+
+/* What does not fit the caller's room is received all the same. */
+static int receive_reply(struct tcp_control *c, const struct wire_request *r, void *reply,
+			 size_t room, size_t *bytes)
+{
+	uint64_t end_ns = clock_now_ns(clock_monotonic()) + c->deadline_ns;
+	unsigned char rest[256];
+	struct wire_reply head;
+
+	if (receive_all(c, &head, sizeof(head), end_ns) || head.code != r->code ||
+	    head.tag != r->tag || head.len > WIRE_STAT_BYTES_MAX || head.status > 0)
+		return FORGE_E_NODE;
+	size_t wanted = (size_t)min_u64(head.len, room);
+
+	if (receive_all(c, reply, wanted, end_ns))
+		return FORGE_E_NODE;
+	for (size_t left = head.len - wanted; left > 0;) {
+		size_t n = (size_t)min_u64(left, sizeof(rest));
+
+		if (receive_all(c, rest, n, end_ns))
+			return FORGE_E_NODE;
+		left -= n;
+	}
+	if (bytes)
+		*bytes = head.len;
+	return head.status;
+}
+
+int tcp_control_call(struct tcp_control *c, enum wire_code code, uint64_t argument, void *reply,
+		     size_t room, size_t *bytes)
+{
+	struct wire_request r = {.code = (uint8_t)code, .raddr = argument};
+	struct iovec iov = {&r, sizeof(r)};
+	int status = FORGE_E_NODE;
+
+	pthread_mutex_lock(&c->lock);
+	r.tag = c->tag++;
+	/* The socket is empty between two calls, so all of it goes at once. */
+	if (!has_ended(c) && tcp_stream_send(&c->stream, &iov, 1) == (ssize_t)sizeof(r))
+		status = receive_reply(c, &r, reply, room, bytes);
+	if (status == FORGE_E_NODE) {
+		c->lost = 1;
+		tcp_stream_close(&c->stream);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return status;
+}

@@ -1,0 +1,168 @@
+/* tcp_listen.c: the sockets a node listens on. */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "fabric/tcp_place.h"
+#include "fabric/tcp_server_inside.h"
+
+#define LISTEN_BACKLOG 1024
+
+#define REFUSE(e, status, ...) (snprintf((e).text, (e).bytes, __VA_ARGS__), (status))
+
+/* Where an error sentence goes. */
+struct error_out {
+	char *text;
+	size_t bytes;
+};
+
+/* Is it a socket that its server left behind? */
+static int is_left_behind(const struct sockaddr_un *a)
+{
+	struct stat st;
+
+	if (lstat(a->sun_path, &st) || !S_ISSOCK(st.st_mode))
+		return 0;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int refused =
+	    fd >= 0 && connect(fd, (const struct sockaddr *)a, sizeof(*a)) && errno == ECONNREFUSED;
+
+	if (fd >= 0)
+		close(fd);
+	return refused;
+}
+
+static int listen_unix(const char *where, const struct tcp_place *p, struct tcp_listener *out,
+		       struct error_out e)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int failed;
+
+	strcpy(address.sun_path, p->path);
+	out->is_unix = 1;
+	out->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (out->fd < 0)
+		return REFUSE(e, FORGE_E_SYSTEM, "cannot listen on %s: %m", where);
+	failed = bind(out->fd, (struct sockaddr *)&address, sizeof(address));
+	if (failed && errno == EADDRINUSE && is_left_behind(&address)) {
+		unlink(p->path);
+		failed = bind(out->fd, (struct sockaddr *)&address, sizeof(address));
+	}
+	if (failed)
+		return REFUSE(e, FORGE_E_SYSTEM,
+			      "cannot listen on %s: %m; does another server listen there, and does "
+			      "the directory exist?",
+			      where);
+	/* As the pool's: its owner and group, whatever the umask. */
+	strcpy(out->path, p->path);
+	if (chmod(p->path, 0660) || listen(out->fd, LISTEN_BACKLOG))
+		return REFUSE(e, FORGE_E_SYSTEM, "cannot listen on %s: %m", where);
+	snprintf(out->name, sizeof(out->name), "%s", where);
+	return FORGE_OK;
+}
+
+static void name_tcp(struct tcp_listener *l, const char *host)
+{
+	struct sockaddr_storage a;
+	socklen_t bytes = sizeof(a);
+	unsigned port = 0;
+
+	if (getsockname(l->fd, (struct sockaddr *)&a, &bytes) == 0)
+		port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
+						     : ((struct sockaddr_in *)&a)->sin_port);
+	snprintf(l->name, sizeof(l->name), strchr(host, ':') ? "tcp://[%s]:%u" : "tcp://%s:%u",
+		 host, port);
+}
+
+static int bind_to(const struct addrinfo *a, struct tcp_listener *out)
+{
+	const int on = 1;
+
+	out->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (out->fd < 0)
+		return -1;
+	setsockopt(out->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(out->fd, a->ai_addr, a->ai_addrlen) || listen(out->fd, LISTEN_BACKLOG))
+		return -1;
+	return 0;
+}
+
+static int listen_tcp(const char *where, const struct tcp_place *p, struct tcp_listener *out,
+		      struct error_out e)
+{
+	const struct addrinfo hints = {
+	    .ai_socktype = SOCK_STREAM,
+	    .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+	};
+	struct addrinfo *found;
+	int error = getaddrinfo(p->host, p->port, &hints, &found);
+
+	if (error)
+		return REFUSE(e, FORGE_E_INVAL, "%s: %s: check the address", where,
+			      gai_strerror(error));
+	/* The first of a name's addresses; for more, write more. */
+	error = bind_to(found, out);
+	freeaddrinfo(found);
+	if (error)
+		return REFUSE(e, FORGE_E_SYSTEM,
+			      "cannot listen on %s: %m; is the address this host's, and does "
+			      "another server listen on that port?",
+			      where);
+	name_tcp(out, p->host);
+	return FORGE_OK;
+}
+
+int tcp_listen_open(const char *where, struct tcp_listener *out, char *error_text,
+		    size_t error_bytes)
+{
+	struct error_out e = {error_text, error_bytes};
+	struct tcp_place place;
+	int status = tcp_place_parse(where, &place, error_text, error_bytes);
+
+	*out = (struct tcp_listener){.fd = -1};
+	if (status)
+		return status;
+	status =
+	    place.is_unix ? listen_unix(where, &place, out, e) : listen_tcp(where, &place, out, e);
+	if (status)
+		tcp_listen_close(out);
+	return status;
+}
+
+void tcp_listen_close(struct tcp_listener *l)
+{
+	if (l->path[0])
+		unlink(l->path);
+	if (l->fd >= 0)
+		close(l->fd);
+	l->fd = -1;
+	l->path[0] = '\0';
+}
+
+int tcp_listen_accept(const struct tcp_listener *l, uint32_t timeout_ms)
+{
+	const int on = 1, probes = 3;
+	/* Silent for half of the time, then asked three times in the other half. */
+	const int idle_s = (int)max_u64(1, timeout_ms / 2000);
+	const int between_s = (int)max_u64(1, timeout_ms / 6000);
+	int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd < 0 || l->is_unix)
+		return fd;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof(between_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+	return fd;
+}
