@@ -398,6 +398,16 @@ const struct pool *node_pool(const struct node *n)
 	return &n->pool;
 }
 
+const struct shm_map *node_map(const struct node *n)
+{
+	return n->map;
+}
+
+const char *node_where(const struct node *n)
+{
+	return n->where;
+}
+
 bool node_is_warm(const struct node *n)
 {
 	return n->is_warm;

@@ -19,6 +19,7 @@
 #include "pool/recover.h"
 
 struct node;
+struct shm_map;
 
 /* What to do with a pool that is there but damaged. */
 enum node_on_damage {
@@ -61,6 +62,10 @@ int node_close(struct node *, bool keep, char *error_text, size_t error_bytes);
 
 /* The pool as it is served; valid until close. */
 const struct pool *node_pool(const struct node *);
+
+/* Its memory and its name, for who serves it to others; valid until close, or node_settle(). */
+const struct shm_map *node_map(const struct node *);
+const char *node_where(const struct node *);
 
 /* Was the pool there already? */
 bool node_is_warm(const struct node *);

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/opts.h"
 #include "base/text.h"
+#include "node/serve.h"
 #include "policy/policy.h"
 #include "tool/command.h"
 
@@ -43,6 +44,8 @@ struct config {
 	bool plan, force, keep;
 	unsigned on_damage;
 	uint64_t drain_us;
+	const char *listen;
+	uint64_t threads, connections_max, spin_us, client_timeout_us;
 };
 
 static const struct opt options[] = {
@@ -84,6 +87,20 @@ static const struct opt options[] = {
 	"How long to wait at the end for compute nodes to leave; a second signal ends at once."),
     OPT_FLAG(struct config, keep, "keep", 0,
 	     "Leave the pool in memory at the end, for the next node to serve warm."),
+    OPT_STRING(struct config, listen, "listen", 'l', NULL, "LIST",
+	       "Where compute nodes on other hosts reach the pool: tcp://ADDRESS:PORT, "
+	       "tcp://[IPV6]:PORT and unix:/PATH, with commas between several.  Without an "
+	       "address (tcp://:PORT) it is this host's 127.0.0.1; port 0 is any that is free."),
+    OPT_U64(struct config, threads, "threads", 0, "1", "N", 1, TCP_SERVER_THREADS_MAX,
+	    "Threads that serve those who connect."),
+    OPT_U64(struct config, connections_max, "connections-max", 0, "16384", "N", 1, 1000000,
+	    "How many connections there may be at once; a thread of a compute node has one."),
+    OPT_DURATION(struct config, spin_us, "spin", 0, "50us", "TIME", 0, 1000000,
+		 "How long a thread that has served looks for more before it sleeps."),
+    OPT_DURATION(struct config, client_timeout_us, "client-timeout", 0, "10s", "TIME", 1000000,
+		 3600000000,
+		 "A compute node whose host is silent for so long has ended; one that merely does "
+		 "nothing has not."),
 };
 
 static const struct opts_table table = {
@@ -92,7 +109,8 @@ static const struct opts_table table = {
 	"Serve a pool of memory until SIGTERM or SIGINT, which remove it unless --keep is "
 	"given; a second signal ends at once.  A pool that is there is served warm, if "
 	"--size and the other options of the plan are left out or are what it was made "
-	"with.  Prints one line, which begins with 'ready', when compute nodes may attach.  "
+	"with.  Prints a line 'listens ADDRESS' for each of --listen, and one that begins with "
+	"'ready' when compute nodes may attach.  "
 	"While it serves it takes back what compute nodes held that died, and logs a line.  "
 	"Exit status: 0 ended by a signal, 2 error.",
     .options = options,
@@ -234,6 +252,14 @@ static int print_plan(const struct node_wish *wish)
 
 /* ---- serving ------------------------------------------------------------------------------ */
 
+static void print_listens(const struct node_server *server)
+{
+	const char *address;
+
+	for (unsigned i = 0; server && (address = node_server_address(server, i)); i++)
+		printf("listens %s\n", address);
+}
+
 static void print_ready(const struct node *node, const char *name)
 {
 	const struct pool *pool = node_pool(node);
@@ -344,11 +370,48 @@ static int settle(struct node *node, const struct config *config, const struct n
 		      : TOOL_OK;
 }
 
+/* Before anything is made: an address that cannot be had is no reason to replace a pool. */
+static int listen_first(const struct config *config, struct node_server **out)
+{
+	const struct tcp_server_settings settings = {
+	    .threads = (unsigned)config->threads,
+	    .connections_max = (unsigned)config->connections_max,
+	    .spin_us = (uint32_t)config->spin_us,
+	    .timeout_ms = (uint32_t)(config->client_timeout_us / 1000),
+	};
+	char text[1024];
+
+	*out = NULL;
+	if (!config->listen)
+		return TOOL_OK;
+	if (node_server_open(config->listen, &settings, out, text, sizeof(text)))
+		return tool_fail(&command_node, "%s", text);
+	return TOOL_OK;
+}
+
+/* Serve until a signal, and for --drain after that.  The exit status. */
+static int serve_all(struct node *node, struct node_server *server, const struct config *config)
+{
+	int status = server ? node_server_start(server, node) : 0;
+
+	if (status)
+		return tool_fail(&command_node, "%s: starting the threads of --listen: %s",
+				 config->pool, status_sentence(status));
+	if (!stop_signal) {
+		print_listens(server);
+		print_ready(node, config->pool);
+	}
+	serve(node, config->pool);
+	drain(node, config->pool, config->drain_us);
+	return TOOL_OK;
+}
+
 static int run(int argc, char **argv)
 {
 	struct config config;
 	struct opts_parsed parsed;
 	struct node_wish wish;
+	struct node_server *server;
 	struct node *node;
 	char text[1024];
 	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
@@ -361,17 +424,22 @@ static int run(int argc, char **argv)
 	if (config.plan)
 		return print_plan(&wish);
 	catch_signals();
-	if (node_open(&wish, &node, text, sizeof(text)))
+	status = listen_first(&config, &server);
+	if (status)
+		return status;
+	if (node_open(&wish, &node, text, sizeof(text))) {
+		node_server_close(server);
 		return tool_fail(&command_node, "%s", text);
+	}
 	status = settle(node, &config, &wish);
+	if (!status)
+		status = serve_all(node, server, &config);
+	/* Nobody's verbs land from here on, and only who maps the pool itself is still attached. */
+	node_server_close(server);
 	if (status) {
 		node_close(node, true, text, sizeof(text));
 		return status;
 	}
-	if (!stop_signal)
-		print_ready(node, config.pool);
-	serve(node, config.pool);
-	drain(node, config.pool, config.drain_us);
 	if (!config.keep)
 		warn_attached(node, config.pool);
 	if (node_close(node, config.keep, text, sizeof(text)))
