@@ -45,12 +45,12 @@ static void publish(struct replay_state *s, uint64_t position)
 }
 
 /*
- * Wait while others are more than the lag behind.  Workers that are abreast are up to their number
- * apart, so with a lag of less most of them would always wait.
+ * Wait while others are more than the lag behind.  Between two looks a worker moves on by their
+ * number for each request, so with less than twice that most of them would always wait.
  */
 static void keep_order(struct replay_state *s)
 {
-	uint64_t lag = max_u64(s->replay->lag, 2 * (uint64_t)s->place.count);
+	uint64_t lag = max_u64(s->replay->lag, 2 * LAG_LOOK_INTERVAL * (uint64_t)s->place.count);
 
 	publish(s, s->at);
 	while (s->at > lag && slowest(&s->place) < s->at - lag &&

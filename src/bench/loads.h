@@ -21,8 +21,8 @@ uint32_t workload_median_value_bytes(const struct workload_spec *spec);
 /*
  * A trace, dealt round: worker i of n takes the requests i, i + n, i + 2n, ... in their order.
  *
- * No worker runs more than `lag` requests ahead of the slowest one, or twice as many as there are
- * workers if that is more.  So every compute node sees
+ * No worker runs more than `lag` requests ahead of the slowest one, or 16 for each worker
+ * if that is more.  So every compute node sees
  * an even sample of the trace, as behind a load balancer, and two requests change places only if
  * they are fewer than about lag apart.  (A cursor that all take the next request from keeps
  * single requests closer in order, but when there are more workers than processors it deals whole

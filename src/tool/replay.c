@@ -69,8 +69,8 @@ static const struct opt options[] = {
     OPT_U64(struct config, processes, "processes", 'P', "1", "N", 1, 256,
 	    "Processes; each is a compute node.  Requests are dealt round to all threads."),
     OPT_U64(struct config, lag, "lag", 0, "64", "requests", 1, UINT32_MAX,
-	    "No thread runs further ahead of the slowest one, but for twice as many as there are "
-	    "threads."),
+	    "No thread runs further ahead of the slowest one, or 16 requests for each "
+	    "thread if that is more."),
     OPT_DOUBLE(struct config, warmup, "warmup", 0, "0", "%", 0, 99,
 	       "The first requests, which are not measured, as a share of the trace."),
     OPT_CHOICE(struct config, on_miss, "on-miss", 0, "fill", "fill|ignore|as-recorded",

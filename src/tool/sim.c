@@ -19,6 +19,7 @@ static const struct command command_sim_profiles = {
 static const struct command *const commands[] = {
     &command_sim_bench,
     &command_sim_replay,
+    &command_sim_calibrate,
     &command_sim_profiles,
 };
 

@@ -11,7 +11,7 @@
 #include "tool/command.h"
 #include "vtime/run.h"
 
-extern const struct command command_sim_bench, command_sim_replay;
+extern const struct command command_sim_bench, command_sim_replay, command_sim_calibrate;
 
 /* What the simulated machines did, for the page and the JSON of a run. */
 struct sim_page {

@@ -15,7 +15,7 @@ static void print(const void *context, FILE *out)
 	fprintf(
 	    out,
 	    "simulated     profile %s, hash %016" PRIx64 "; run hash %016" PRIx64 "\n"
-	    "              %s verbs in %.1f s of this host's time, %s\n"
+	    "              %s verbs in %.1f s of this host's processor, %s\n"
 	    "memory node   card %.1f %% busy and %.1f %% held up by atomics, atomic unit %.1f %%, "
 	    "link in %.1f %%, out %.1f %%\n"
 	    "              an atomic waits %.0f ns for others on its word\n"

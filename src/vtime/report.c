@@ -20,7 +20,8 @@ const char *vt_bound_sentence(enum vt_bound b)
 {
 	static const char *const sentence[VT_BOUNDS] = {
 	    [VT_BOUND_LATENCY] = "nothing is busy: threads wait for round trips",
-	    [VT_BOUND_OPERATIONS] = "the memory node's card takes no more verbs",
+	    [VT_BOUND_OPERATIONS] =
+		"the memory node's card (tcp: its processor) takes no more verbs",
 	    [VT_BOUND_ATOMICS] = "atomics in host memory hold up the memory node's card",
 	    [VT_BOUND_LINK] = "the memory node's link is full",
 	    [VT_BOUND_CN_CARD] = "a compute node's card sends no more verbs",

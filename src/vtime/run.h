@@ -62,7 +62,8 @@ struct vt_report {
 	uint64_t run_hash; /* from the start of the world to the end of the measured part */
 	uint64_t verbs;	   /* in all, warm-up included */
 	uint64_t events;
-	double host_seconds; /* of this host's time, for all of it; the only figure that varies */
+	double
+	    host_seconds; /* of this host's processor, for all of it; the only figure that varies */
 };
 
 /* What the world's parts did between two moments; verbs: meanwhile.  For run.c. */
