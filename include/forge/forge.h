@@ -23,8 +23,10 @@
  *   threads   A client is shared by all threads.  A session belongs to the thread that opened it;
  *             any number of sessions work at once, without locks.
  *   waits     A call that takes a session waits for the memory node, on the CPU, for as many round
- *             trips as it needs.  No call sleeps, starts a thread, changes a signal or makes a
- *             system call on its way to the data.
+ *             trips as it needs.  No call sleeps, changes a signal or makes a system call on its
+ *             way to the data.  A thread of the client's own, with every signal blocked, reaches
+ *             memory nodes again that were lost; it is there once one was, and from the start
+ *             where a cache lies on several.
  *   fork()    A child shares nothing: calls on what its parent opened give FORGE_E_FORKED there,
  *             and it may open a client of its own.
  *
@@ -73,13 +75,13 @@ enum forge_status {
 	FORGE_E_NOT_NUMBER = -12, /* forge_incr(), forge_decr(): the value is not a number */
 	FORGE_E_DEADLINE = -13,	  /* the time was up; nothing happened */
 
-	/* The session or client: close it and open another. */
-	FORGE_E_NODE = -20,
+	/* The session or client: close it and open another, but for the first. */
+	FORGE_E_NODE = -20, /* it is being reached again */
 	FORGE_E_BOUNDS = -21,
 	FORGE_E_FULL_REGISTRY = -22,
 	FORGE_E_FORKED = -23,
 	FORGE_E_DENIED = -24,
-	FORGE_E_SPREAD = -25, /* the cache's memory nodes were changed */
+	FORGE_E_SPREAD = -25, /* the cache's memory nodes are others, or were changed */
 
 	/* The pool: it must be mended or replaced. */
 	FORGE_E_NOT_A_POOL = -40,
@@ -118,7 +120,8 @@ struct forge_options {		/* zero means the default */
 };
 
 /*
- * Attach to a pool: "shm:/name", or the path of a file; "?latency=2us" behind it makes it as slow
+ * Attach to a pool: "shm:/name", or the path of a file; a cache on several memory nodes by all of
+ * them, with commas between; "?latency=2us" behind it makes it as slow
  * as a network, for tests.  options may be NULL.  Makes system calls; may take half a second while
  * others leave.  Any thread.
  * 0, or an error of any kind.
@@ -212,8 +215,10 @@ struct forge_value { /* what is found */
  * FORGE_E_KEY_EMPTY, FORGE_E_KEY_LONG, FORGE_E_INVAL, FORGE_E_DEADLINE, FORGE_E_FORKED and
  * FORGE_E_NODE; those that change something FORGE_E_AGAIN, and those that store something
  * FORGE_E_VALUE_LARGE and FORGE_E_NO_SPACE as well.
- * After FORGE_E_NODE a change may have happened or not, and so it may after FORGE_E_AGAIN from
- * forge_set() and forge_delete(); after every other error it has not.
+ * While the memory node of a key is lost a Get is a FORGE_MISS, if the cache has another that is
+ * up; whatever changes the key gives FORGE_E_NODE, and once the node is back nothing older is
+ * found. After FORGE_E_NODE a change may have happened or not, and so it may after FORGE_E_AGAIN
+ * from forge_set() and forge_delete(); after every other error it has not.
  */
 
 /* Find a value.  0 or FORGE_MISS. */

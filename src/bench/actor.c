@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/view.h"
 #include "load/value.h"
 
 int actor_fail(struct bench_actor *a, int status, const char *format, ...)
@@ -70,6 +71,15 @@ static int verify(struct bench_actor *a, const struct bench_op *op, const struct
 	    (unsigned long long)op->key, (unsigned long long)v->cas_id, v->bytes, text);
 }
 
+/* Was a change refused because its memory node is lost, and is that expected? */
+static bool is_refused(struct bench_actor *a, int status)
+{
+	if (status != FORGE_E_NODE || !a->may_lose_nodes)
+		return false;
+	a->out->tally.refused++;
+	return true;
+}
+
 /* One Set; *ns is what it took. */
 static int do_set(struct bench_actor *a, const struct bench_op *op, struct cache_key key,
 		  enum bench_latency kind, uint64_t *ns)
@@ -82,7 +92,8 @@ static int do_set(struct bench_actor *a, const struct bench_op *op, struct cache
 
 	value_fill(a->value, op->value_bytes, op->key, version, a->index);
 	uint64_t start = clock_now_ns(a->clock);
-	int status = cache_set(cache_of(a, key), key, &item);
+	int status =
+	    a->view ? view_set(a->view, key, &item) : cache_set(cache_of(a, key), key, &item);
 
 	*ns = clock_now_ns(a->clock) - start;
 	if (known && status == 0)
@@ -93,7 +104,7 @@ static int do_set(struct bench_actor *a, const struct bench_op *op, struct cache
 	n->sets_no_space += status == FORGE_E_NO_SPACE;
 	n->sets_too_large += status == FORGE_E_VALUE_LARGE;
 	if (status == 0 || status == FORGE_E_AGAIN || status == FORGE_E_NO_SPACE ||
-	    status == FORGE_E_VALUE_LARGE)
+	    status == FORGE_E_VALUE_LARGE || is_refused(a, status))
 		return 0;
 	return actor_fail(a, status, "Set of key %llu: %s", (unsigned long long)op->key,
 			  status_sentence(status));
@@ -107,7 +118,8 @@ static int do_get(struct bench_actor *a, const struct bench_op *op, struct cache
 	uint64_t fill_ns = 0;
 	uint64_t floor = is_fresh_known(a, op->key) ? fresh_floor(&a->shared->fresh, op->key) : 0;
 	uint64_t start = clock_now_ns(a->clock);
-	int status = cache_get(cache_of(a, key), key, &value);
+	int status =
+	    a->view ? view_get(a->view, key, &value) : cache_get(cache_of(a, key), key, &value);
 
 	*ns = clock_now_ns(a->clock) - start;
 	n->gets++;
@@ -141,14 +153,14 @@ static int do_delete(struct bench_actor *a, const struct bench_op *op, struct ca
 	bool known = is_fresh_known(a, op->key);
 	uint64_t version = known ? fresh_issue(&a->shared->fresh, op->key) : 0;
 	uint64_t start = clock_now_ns(a->clock);
-	int status = cache_delete(cache_of(a, key), key);
+	int status = a->view ? view_delete(a->view, key) : cache_delete(cache_of(a, key), key);
 
 	*ns = clock_now_ns(a->clock) - start;
 	if (known && (status == 0 || status == FORGE_MISS))
 		fresh_acknowledge(&a->shared->fresh, op->key, version);
 	hist_record(&a->out->latency[BENCH_DELETE], *ns);
 	a->out->tally.deletes++;
-	if (status == 0 || status == FORGE_MISS || status == FORGE_E_AGAIN)
+	if (status == 0 || status == FORGE_MISS || status == FORGE_E_AGAIN || is_refused(a, status))
 		return 0;
 	return actor_fail(a, status, "Delete of key %llu: %s", (unsigned long long)op->key,
 			  status_sentence(status));

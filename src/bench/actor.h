@@ -2,11 +2,11 @@
  * actor.h: one closed loop of a run: draws operations, carries them out, times and counts them.
  *
  * What a thread of an engine's process does, and what a virtual thread of the simulator does
- * (vtime/): both are an actor over a struct cache, and differ in the clock, in how time passes and
- * in where a key's cache is.  Time is read before and after every flow, so a latency includes one
- * look at the clock and nothing of the load generator: drawing the operation, making its value,
- * verifying and counting happen outside the timed interval.  BENCH_ALL adds the intervals of one
- * operation up.
+ * (vtime/): both are an actor over a struct cache or a client's view, and differ in the clock, in
+ * how time passes and in where a key's cache is.  Time is read before and after every flow, so a
+ * latency includes one look at the clock and nothing of the load generator: drawing the operation,
+ * making its value, verifying and counting happen outside the timed interval.  BENCH_ALL adds the
+ * intervals of one operation up.
  *
  * An actor belongs to one thread or fiber.  It borrows everything but state and value, which
  * actor_begin() allocates.
@@ -23,9 +23,11 @@ struct bench_actor {
 	struct bench_worker *out; /* where it counts; fibers of one thread may share it */
 	uint32_t index;		  /* 0-based, over all of the run */
 	const struct clock *clock;
+	struct view *view; /* all of a client's cache; NULL: what follows counts */
 	/* Asked for a key's cache as its operation starts; NULL: it is always the same. */
 	struct cache *(*route)(struct bench_actor *, struct cache_key);
 	struct cache *cache;
+	bool may_lose_nodes; /* a change refused for a lost node is counted, and fails no run */
 	/* Let so much time pass. */
 	void (*wait_ns)(struct bench_actor *, uint64_t ns);
 

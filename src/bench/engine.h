@@ -48,6 +48,7 @@ const char *bench_latency_name(enum bench_latency);
 	TALLY(sets_again, "Sets given up because too many others changed the key")            \
 	TALLY(sets_no_space, "Sets refused because no chunk could be freed")                  \
 	TALLY(sets_too_large, "Sets refused because the value is larger than the pool takes") \
+	TALLY(refused, "changes refused because the memory node of their key was lost")       \
 	TALLY(distinct, "distinct keys touched")                                              \
 	TALLY(verified, "values verified")                                                    \
 	TALLY(fresh, "values found not older than the last one acknowledged (--stress)")      \

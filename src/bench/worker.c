@@ -92,7 +92,8 @@ static void *task_main(void *argument)
 		actor_fail(a, status, "%s", text);
 		return NULL;
 	}
-	a->cache = session_cache(t->session);
+	a->view = session_view(t->session);
+	a->may_lose_nodes = client_member_count(t->client) > 1;
 	if (!actor_begin(a, &place) && shared_barrier(a->shared, BARRIER_ATTACHED))
 		measure(t);
 	/* Whoever waits for this worker's place in the trace must not wait for ever. */

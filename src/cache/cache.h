@@ -23,6 +23,8 @@
 	COUNTER(gets, "Gets")                                                                   \
 	COUNTER(hits, "Gets that found the key")                                                \
 	COUNTER(get_retries_exhausted, "Gets that missed because others kept changing the key") \
+	COUNTER(gets_lost, "Gets that missed because the memory node of the key is lost")       \
+	COUNTER(changes_refused, "changes refused because the memory node of the key is lost")  \
 	COUNTER(sets, "Sets")                                                                   \
 	COUNTER(sets_inserted, "Sets that took a new slot")                                     \
 	COUNTER(sets_updated, "Sets that replaced the key's word")                              \

@@ -1,11 +1,13 @@
 /*
- * client.h: a process's attachment to a pool, and one session per thread on it.
+ * client.h: a process's attachment to a cache, and one session per thread on it.
  *
- * This is what programs use: it opens the pool's name, joins the registry, and gives each thread
- * a connection, a lane and scratch.  A client is shared by its sessions; a session belongs to
- * one thread.  Close every session before its client.
+ * This is what programs use: it reaches the memory nodes that are named, joins their registries,
+ * and gives each thread connections, lanes and scratch.  A client is shared by its sessions; a
+ * session belongs to one thread.  Close every session before its client.
  *
- * client/name.h says how a pool is named.
+ * client/name.h says how a pool is named.  A cache on several memory nodes is named by all of them;
+ * doc/nodes.md has what happens when one is lost.  A client with several, or with one that was
+ * lost, has a thread that reaches them again, with every signal blocked.
  */
 #ifndef FORGE_CLIENT_CLIENT_H
 #define FORGE_CLIENT_CLIENT_H
@@ -25,12 +27,18 @@ struct client_options {
 	uint32_t open_groups;	   /* filled at once for each ring; 0: by a session's share */
 	uint8_t count_verbs;	   /* keep session_verbs(); costs a few ns per verb */
 	uint64_t seed;
+	/* Tests alone: bits of enum rule, and what goes around each connection to a pool. */
+	uint64_t rules_off;
+	int (*wrap)(void *context, uint64_t pool_id, struct fab *inner, struct fab **out);
+	void *wrap_context;
 };
 
 /*
  * Attach to a pool.  error_text names what is wrong and the remedy.
  * 0; what pool_open() says; FORGE_E_POOL_ABSENT; FORGE_E_FULL_REGISTRY; FORGE_E_INVAL for a
- * policy that does not exist or whose slots are not the pool's; FORGE_E_NO_MEMORY; FORGE_E_SYSTEM.
+ * policy that does not exist or whose slots are not the pool's; FORGE_E_SPREAD when what is named
+ * is not all of one cache; FORGE_E_NODE when too few of several can be reached; FORGE_E_NO_MEMORY;
+ * FORGE_E_SYSTEM.
  */
 int client_open(const char *pool_name, const struct client_options *, struct client **out,
 		char *error_text, size_t error_bytes);
@@ -38,15 +46,32 @@ int client_open(const char *pool_name, const struct client_options *, struct cli
 /* Leave the pool.  All sessions are closed. */
 void client_close(struct client *);
 
-/* The pool attached to; valid until close.  Any thread. */
+/*
+ * The pool attached to; of several the one with the smallest limit for values.  Of the time when it
+ * was opened; valid until close.  Any thread.
+ */
 const struct pool *client_pool(const struct client *);
 const struct policy *client_policy(const struct client *);
 
-/* This compute node's id, for reports. */
+/* This compute node's id in the first pool, for reports. */
 uint32_t client_cn(const struct client *);
 
-/* Local memory of map, OFM and the like (without sessions), in bytes. */
-uint64_t client_memory_bytes(const struct client *);
+/* Local memory of map, OFM and the like (without sessions), in bytes, of all that are up. */
+uint64_t client_memory_bytes(struct client *);
+
+/* The memory nodes it lies on, each called a member.  Any thread. */
+uint32_t client_member_count(const struct client *);
+
+struct client_member {
+	const char *name; /* NULL: not reached yet */
+	int is_up;
+	struct pool pool;    /* while it is up */
+	uint32_t partitions; /* of SPREAD_PARTITIONS; 0 when it is the only one */
+};
+void client_member(struct client *, uint32_t member, struct client_member *out);
+
+/* How often a member was lost, and came back. */
+void client_losses(const struct client *, uint64_t *losses, uint64_t *returns);
 
 /*
  * A session for the calling thread.  0; FORGE_E_INVAL when session_count of them are open; or as
@@ -58,7 +83,7 @@ int session_open(struct client *, struct session **out, char *error_text, size_t
 void session_close(struct session *);
 
 /*
- * The flows; see cache.h for results.  A value is valid until the session's next call.
+ * The flows; see cache.h and view.h for results.  A value is valid until the session's next call.
  * FORGE_E_FORKED in a child that fork() made: open a client of its own there.
  */
 int session_get(struct session *, struct cache_key key, struct cache_value *out);
@@ -76,10 +101,11 @@ int session_change(struct session *, struct cache_key key, const struct cache_ch
 		   uint64_t *cas_id);
 
 /*
- * Pool time in ms, and what to pass as expiry_ms so that a value lives for so long from now, or
- * until a unix time in ms by this host's wall clock, which is asked only here: a value whose time
- * is over already gets an expiry in the past.  A value is gone ttl_ms after the call, at most 1 ms
- * early, for every operation that starts then.  Never 0.  No verb.
+ * Session time in ms (pool time, of the first of several), and what to pass as expiry_ms so that a
+ * value lives for so long from now, or until a unix time in ms by this host's wall clock, which is
+ * asked only here: a value whose time is over already gets an expiry in the past.  A value is gone
+ * ttl_ms after the call, at most 1 ms early, for every operation that starts then.  Never 0.  No
+ * verb.
  */
 uint64_t session_now_ms(const struct session *);
 uint64_t session_expiry_in(const struct session *, uint64_t ttl_ms);
@@ -102,25 +128,28 @@ void session_expect(struct session *, const struct cache_key *keys, unsigned n);
 int session_tend(struct session *);
 
 /*
- * For those who run the flows of cache.h themselves: the session's view of the cache, and further
- * ones on its connection and lane, one for each fiber of its thread that runs a flow beside
- * others.  A further view borrows the worker, which is filled in, and counts in the pool once
- * cache_count_in_pool() was called for it.  flows.h does all that.  Opening gives 0,
- * FORGE_E_NO_MEMORY or what fab_reg() says; closing waits, with the worker's wait.
+ * For those who do operations on fibers of the session's thread, or run flows of their own: the
+ * session's view (view.h).  Further ones are opened by flows.h.
  */
-struct cache *session_cache(struct session *);
-int session_cache_open(struct session *, struct worker *, struct cache *out);
-MAY_WAIT void session_cache_close(struct session *, struct cache *);
+struct view;
+struct view *session_view(struct session *);
+struct client *session_client(const struct session *);
 
 /* Is this a child that fork() made of the process that opened it?  Then no flow may run. */
 int client_is_forked(const struct client *);
 int session_is_forked(const struct session *);
 
-/* What this session did and which verbs it cost (zeroes unless count_verbs).  Borrowed. */
-const struct cache_counters *session_counters(const struct session *);
+/* Does no verb of the session ever have to be waited for, so that fibers gain nothing? */
+int session_completes_at_post(struct session *);
+
+/*
+ * What this session did, without further views, and which verbs it cost (zeroes unless
+ * count_verbs). Borrowed; the counters until the next such call.
+ */
+const struct cache_counters *session_counters(struct session *);
 const struct fab_counts *session_verbs(const struct session *);
 
-/* The worker behind a session, for tools that run verbs of their own (stat, check). */
+/* The worker behind a session at the first member that is up, or NULL. */
 struct worker *session_worker(struct session *);
 
 /* Add up counters; into may be zeroed. */

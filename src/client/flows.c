@@ -7,7 +7,7 @@ int flows_open(struct flows *s, struct session *session, unsigned flow_max, size
 {
 	assert(flow_bytes >= sizeof(struct flow));
 	*s = (struct flows){.session = session, .flow_max = flow_max, .flow_bytes = flow_bytes};
-	if (fab_caps(session_worker(session)->fab)->completes_at_post)
+	if (session_completes_at_post(session))
 		return 0;
 	s->loop = fiber_loop_create(0);
 	return s->loop ? 0 : FORGE_E_NO_MEMORY;
@@ -20,8 +20,8 @@ static struct flow *create(struct flows *s)
 	if (!f)
 		return NULL;
 	f->set = s;
-	f->cache = &f->own_cache;
-	if (session_cache_open(s->session, &f->own_worker, &f->own_cache)) {
+	f->view = &f->own_view;
+	if (view_open(&f->own_view, s->session)) {
 		free(f);
 		return NULL;
 	}
@@ -40,23 +40,12 @@ struct flow *flows_take_new(struct flows *s)
 	return f;
 }
 
-/*
- * A view counts in the pool from its first operation on.  Should that fail, the node is lost and
- * the operation will say so.
- */
-static MAY_WAIT void run(struct flow *f)
-{
-	if (unlikely(!f->counts))
-		f->counts = cache_count_in_pool(f->cache) == 0;
-	f->main(f);
-}
-
 static MAY_WAIT void fiber_main(struct worker *w, void *argument)
 {
 	struct flow *f = argument;
 	struct flows *s = f->set;
 
-	run(f);
+	f->main(f);
 	s->active--; /* of f nothing is known here: its function may have put it back */
 }
 
@@ -66,10 +55,10 @@ int flows_start(struct flow *f, void (*main)(struct flow *))
 
 	f->main = main;
 	if (!s->loop) {
-		run(f);
+		f->main(f);
 		return 0;
 	}
-	int status = fiber_loop_spawn(s->loop, f->cache->worker, fiber_main, f);
+	int status = fiber_loop_spawn(s->loop, &f->view->lead, fiber_main, f);
 
 	s->active += !status;
 	return status;
@@ -90,15 +79,9 @@ void flows_finish(struct flows *s)
 
 static MAY_WAIT void tend(struct flow *f)
 {
-	struct cache *c = f->cache;
-	uint64_t now_ns;
-
-	cache_begin(c);
-	now_ns = c->moment.now_ns;
-	tally_tell_old(&c->tally, c->worker, now_ns);
-	/* One that is taken meanwhile tells for itself, and two may tell at once (tally.c). */
+	view_tend(f->view);
 	for (struct flow *i = f->set->all; i; i = i->next_all)
-		tally_tell_old(&i->own_cache.tally, c->worker, now_ns);
+		view_tell_old(&i->own_view, f->view);
 	flows_put(f);
 }
 
@@ -113,14 +96,14 @@ void flows_tend(struct flows *s)
 void flows_count(const struct flows *s, struct cache_counters *into)
 {
 	for (const struct flow *f = s->all; f; f = f->next_all)
-		cache_counters_merge(into, &f->own_cache.count);
+		view_count(&f->own_view, into);
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
-static MAY_WAIT void close_tally(struct flow *f)
+static MAY_WAIT void tell_all(struct flow *f)
 {
-	tally_close(&f->own_cache.tally, f->own_cache.worker);
+	view_tell_all(&f->own_view);
 }
 
 /* All at once: each is a wait or two. */
@@ -128,8 +111,7 @@ static MAY_WAIT void close_tallies(struct flows *s)
 {
 	flows_finish(s);
 	for (struct flow *f = s->all; f; f = f->next_all)
-		if (f->own_cache.tally.tells)
-			flows_start(f, close_tally);
+		flows_start(f, tell_all);
 	flows_finish(s);
 }
 
@@ -141,8 +123,8 @@ void flows_close(struct flows *s)
 		struct flow *f = s->all;
 
 		s->all = f->next_all;
-		f->own_worker.wait = &run_wait_poll;
-		session_cache_close(s->session, &f->own_cache);
+		f->own_view.lead.wait = &run_wait_poll;
+		view_close(&f->own_view);
 		free(f);
 	}
 	fiber_loop_destroy(s->loop);

@@ -4,7 +4,7 @@
  * Who has more to do than one operation takes a flow for each, so that while one waits for the
  * fabric the others go on: the library's operations in flight, the requests a server has read.
  * What they have in common is here: a flow is a view of the cache with scratch of its own on its
- * session's connection and lane, and runs one function at a time.  Where the fabric completes at
+ * session's connections and lanes, and runs one function at a time.  Where the fabric completes at
  * post there is nothing to wait for, and the function runs to its end when it is started.
  *
  * Who may call: the library and the server, from the thread of the session and, but for
@@ -15,6 +15,7 @@
 #define FORGE_CLIENT_FLOWS_H
 
 #include "client/client.h"
+#include "client/view.h"
 #include "run/fiber_loop.h"
 
 struct flows;
@@ -24,11 +25,9 @@ struct flow {
 	struct flow *next; /* among the idle ones; the taker's while it is taken */
 	struct flow *next_all;
 	struct flows *set;
-	struct cache *cache; /* the one below, but for a flow that the caller made */
+	struct view *view; /* the one below, but for a flow that the caller made */
 	void (*main)(struct flow *);
-	uint8_t counts; /* in the pool; it does from its first function on */
-	struct cache own_cache;
-	struct worker own_worker;
+	struct view own_view;
 };
 
 struct flows {

@@ -247,6 +247,11 @@ static const char *name_end(const char *list)
 	return comma ? comma : list + strlen(list);
 }
 
+size_t name_first_bytes(const char *list)
+{
+	return (size_t)(name_end(list) - list);
+}
+
 int name_parse(const char *name, struct pool_name *out, char *error_text, size_t error_bytes)
 {
 	const struct reading r = {error_text, error_bytes};

@@ -45,6 +45,9 @@ struct pool_name {
 	char where[NAME_WHERE_BYTES];
 };
 
+/* Bytes of the first name of a list; behind it is a comma, or the end. */
+size_t name_first_bytes(const char *list);
+
 /* One node's name.  0, or FORGE_E_INVAL with a sentence in error_text. */
 int name_parse(const char *name, struct pool_name *out, char *error_text, size_t error_bytes);
 

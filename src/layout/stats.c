@@ -29,3 +29,11 @@ void stats_add(struct stats_sum *into, const struct layout_stats *line)
 			into->left += line->count[i];
 	}
 }
+
+void stats_merge(struct stats_sum *into, const struct stats_sum *from)
+{
+	for (unsigned i = 0; i < STATS_COUNT; i++)
+		into->count[i] += from->count[i];
+	into->stored += from->stored;
+	into->left += from->left;
+}

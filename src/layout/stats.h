@@ -118,6 +118,9 @@ struct stats_sum {
 
 void stats_add(struct stats_sum *into, const struct layout_stats *line);
 
+/* Add the sums of another pool. */
+void stats_merge(struct stats_sum *into, const struct stats_sum *from);
+
 /* Words of objects that the index must hold, if everything has been told. */
 static inline uint64_t stats_present(const struct stats_sum *s)
 {

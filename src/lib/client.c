@@ -205,7 +205,7 @@ int forge_session_open(struct forge_client *c, struct forge_session **out)
 				    .timeout_ns = lib_timeout_ns(c->options.timeout_us)};
 	status = session_open(c->client, &s->session, text, sizeof(text));
 	if (!status) {
-		s->cache = session_cache(s->session);
+		s->view = session_view(s->session);
 		status = flight_open(s, c->options.in_flight_max);
 		if (status) {
 			session_close(s->session);

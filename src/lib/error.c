@@ -80,8 +80,11 @@ int lib_fail_op(const struct forge_session *s, const struct forge_op *op)
 				"pool, or use fewer sessions",
 				pool);
 	case FORGE_E_NODE:
-		return lib_fail(status, "pool %s: %s: close the client and open it again", pool,
+		return lib_fail(status, "pool %s: %s; it is being reached again: try later", pool,
 				status_sentence(status));
+	case FORGE_E_SPREAD:
+		return lib_fail(status, "pool %s: %s, with the names that 'forge spread' shows",
+				pool, status_sentence(status));
 	case FORGE_E_DEADLINE:
 		return lib_fail(status, "pool %s: the operation's time was up before it was done",
 				pool);

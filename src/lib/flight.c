@@ -77,7 +77,7 @@ static void flow_drop(struct flight *fl, struct op_flow *f)
 	f->op = NULL;
 	if (f == &fl->own) {
 		fl->own_busy = 0;
-		f->flow.cache->worker->wait = &run_wait_poll;
+		f->flow.view->lead.wait = &run_wait_poll;
 		return;
 	}
 	flows_put(&f->flow);
@@ -128,7 +128,7 @@ static MAY_WAIT void flow_main(struct flow *flow)
 {
 	struct op_flow *f = (struct op_flow *)flow;
 
-	op_execute(f->session, flow->cache, f->op);
+	op_execute(f->session, flow->view, f->op);
 	finish(f);
 }
 
@@ -184,7 +184,7 @@ void flight_run(struct forge_session *s, struct forge_op *ops, size_t n)
 	if (!fl->flows.loop) {
 		for (size_t i = 0; i < n; i++) {
 			op_begin(s, &ops[i]);
-			op_execute(s, s->cache, &ops[i]);
+			op_execute(s, s->view, &ops[i]);
 			if (op_lends(&ops[i]))
 				keep_value(s, &ops[i]);
 		}
@@ -209,7 +209,7 @@ int op_wait(struct forge_session *s, struct forge_op *op)
 		flight_run(s, op, 1);
 	} else {
 		op_begin(s, op);
-		op_execute(s, s->cache, op);
+		op_execute(s, s->view, op);
 	}
 	return op->status < 0 ? lib_fail_op(s, op) : op->status;
 }
@@ -271,7 +271,7 @@ static void take_back(struct flight *fl)
 static void wait_for_one(struct forge_session *s, unsigned max, uint64_t wait_us)
 {
 	const struct flight *fl = &s->flight;
-	const struct worker *w = s->cache->worker;
+	const struct worker *w = &s->view->lead;
 	uint64_t start_us = wait_us && wait_us != FORGE_WAIT_FOREVER ? worker_now_us(w) : 0;
 	uint64_t waited_us = 0;
 
@@ -331,7 +331,7 @@ int flight_open(struct forge_session *s, unsigned flow_max)
 	struct flight *fl = &s->flight;
 
 	*fl = (struct flight){
-	    .own = {.flow = {.set = &fl->flows, .cache = s->cache, .counts = 1}, .session = s},
+	    .own = {.flow = {.set = &fl->flows, .view = s->view}, .session = s},
 	};
 	list_init(&fl->waited);
 	list_init(&fl->submitted);

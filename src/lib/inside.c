@@ -19,7 +19,9 @@ int forge_session_stats(const struct forge_session *s, forge_stat_fn each, void 
 		status = lib_fail(FORGE_E_INVAL, "the function to call is NULL");
 	if (status)
 		return status;
-	struct cache_counters sum = s->cache->count;
+	struct cache_counters sum = {0};
+
+	view_count(s->view, &sum);
 
 	flows_count(&s->flight.flows, &sum);
 #define COUNTER(name, sentence) each(context, #name, sum.name, sentence);

@@ -36,7 +36,7 @@ struct forge_client {
 struct forge_session {
 	struct forge_client *client;
 	struct session *session; /* NULL: closed */
-	struct cache *cache;	 /* the session's own view */
+	struct view *view;	 /* the session's own */
 	uint64_t timeout_ns;	 /* 0: none */
 	struct flight flight;
 	struct forge_session *next_closed;
@@ -59,7 +59,7 @@ int lib_check_session(const struct forge_session *);
  * Do an operation on a view of the session and wait for it; writes its answer.  A value it found
  * lies in the view's scratch or in op->buffer.
  */
-MAY_WAIT void op_execute(struct forge_session *, struct cache *, struct forge_op *);
+MAY_WAIT void op_execute(struct forge_session *, struct view *, struct forge_op *);
 
 /* 0: none. */
 static inline uint64_t lib_timeout_ns(uint64_t timeout_us)

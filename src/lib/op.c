@@ -1,4 +1,4 @@
-/* op.c: a public operation as a flow of cache.h. */
+/* op.c: a public operation as one on a view. */
 #include <string.h>
 
 #include "lib/lib.h"
@@ -18,7 +18,7 @@ void op_begin(const struct forge_session *s, struct forge_op *op)
 {
 	uint64_t timeout_ns = op->timeout_us ? lib_timeout_ns(op->timeout_us) : s->timeout_ns;
 
-	op->opaque[0] = timeout_ns ? clock_now_ns(s->cache->worker->clock) + timeout_ns : 0;
+	op->opaque[0] = timeout_ns ? clock_now_ns(s->view->lead.clock) + timeout_ns : 0;
 	op->opaque[1] = 0;
 }
 
@@ -73,7 +73,7 @@ static const enum cache_store store_modes[] = {
     [FORGE_CAS] = CACHE_CAS, [FORGE_APPEND] = CACHE_APPEND, [FORGE_PREPEND] = CACHE_PREPEND,
 };
 
-static MAY_WAIT int store(struct cache *c, struct cache_key key, struct forge_op *op,
+static MAY_WAIT int store(struct view *v, struct cache_key key, struct forge_op *op,
 			  uint64_t expiry_ms)
 {
 	struct cache_item item = {
@@ -84,10 +84,10 @@ static MAY_WAIT int store(struct cache *c, struct cache_key key, struct forge_op
 	    .cas_id = op->cas,
 	};
 
-	return cache_store(c, key, store_modes[op->verb], &item, &op->found.cas);
+	return view_store(v, key, store_modes[op->verb], &item, &op->found.cas);
 }
 
-static MAY_WAIT int count(struct cache *c, struct cache_key key, struct forge_op *op,
+static MAY_WAIT int count(struct view *v, struct cache_key key, struct forge_op *op,
 			  uint64_t expiry_ms)
 {
 	struct cache_arith arith = {
@@ -99,10 +99,10 @@ static MAY_WAIT int count(struct cache *c, struct cache_key key, struct forge_op
 	    .expiry_ms = expiry_ms,
 	};
 
-	return cache_arithmetic(c, key, &arith, &op->number, &op->found.cas);
+	return view_arithmetic(v, key, &arith, &op->number, &op->found.cas);
 }
 
-static MAY_WAIT int execute(struct forge_session *s, struct cache *c, struct forge_op *op)
+static MAY_WAIT int execute(struct forge_session *s, struct view *v, struct forge_op *op)
 {
 	struct cache_key key = {op->key.data, (uint32_t)op->key.bytes};
 	struct cache_value value;
@@ -113,12 +113,12 @@ static MAY_WAIT int execute(struct forge_session *s, struct cache *c, struct for
 		return status;
 	switch (op->verb) {
 	case FORGE_GET:
-		status = cache_get(c, key, &value);
+		status = view_get(v, key, &value);
 		return status ? status : found(s, op, &value);
 	case FORGE_TOUCH:
-		return cache_touch(c, key, expiry_ms, NULL);
+		return view_touch(v, key, expiry_ms, NULL);
 	case FORGE_GET_AND_TOUCH:
-		status = cache_touch(c, key, expiry_ms, &value);
+		status = view_touch(v, key, expiry_ms, &value);
 		return status ? status : found(s, op, &value);
 	case FORGE_SET:
 	case FORGE_ADD:
@@ -126,27 +126,27 @@ static MAY_WAIT int execute(struct forge_session *s, struct cache *c, struct for
 	case FORGE_CAS:
 	case FORGE_APPEND:
 	case FORGE_PREPEND:
-		return store(c, key, op, expiry_ms);
+		return store(v, key, op, expiry_ms);
 	case FORGE_INCR:
 	case FORGE_DECR:
-		return count(c, key, op, expiry_ms);
+		return count(v, key, op, expiry_ms);
 	case FORGE_DELETE:
-		return cache_delete(c, key);
+		return view_delete(v, key);
 	case FORGE_DELETE_IF:
-		return cache_delete_if(c, key, op->cas);
+		return view_delete_if(v, key, op->cas);
 	case FORGE_FLUSH:
-		return cache_flush(c);
+		return view_flush(v);
 	}
 	return FORGE_E_INVAL;
 }
 
-void op_execute(struct forge_session *s, struct cache *c, struct forge_op *op)
+void op_execute(struct forge_session *s, struct view *v, struct forge_op *op)
 {
 	op->found = (struct forge_value){0};
 	op->status = check(op);
 	if (op->status)
 		return;
-	c->deadline_ns = deadline_ns(op);
-	op->status = cache_is_late(c) ? FORGE_E_DEADLINE : execute(s, c, op);
-	c->deadline_ns = 0;
+	v->deadline_ns = deadline_ns(op);
+	op->status = view_is_late(v) ? FORGE_E_DEADLINE : execute(s, v, op);
+	v->deadline_ns = 0;
 }

@@ -20,7 +20,9 @@ struct scan_page {
 
 struct forge_scan {
 	struct forge_session *session;
-	uint32_t bucket, bucket_count;
+	uint32_t member, member_count; /* the memory node it is at */
+	uint32_t bucket, bucket_count; /* 0 as count: not known yet */
+	uint64_t now_ms;	       /* there */
 	struct scan_page page;
 	struct arena keys;
 };
@@ -38,7 +40,7 @@ int forge_scan_open(struct forge_session *s, struct forge_scan **out)
 	if (!scan)
 		return lib_fail(FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
 	scan->session = s;
-	scan->bucket_count = client_pool(s->client->client)->plan.bucket_count;
+	scan->member_count = client_member_count(s->client->client);
 	*out = scan;
 	return 0;
 }
@@ -73,24 +75,43 @@ static void add(void *context, struct cache_key key, const struct cache_value *v
 	    .value_bytes = value->bytes,
 	    .flags = value->flags,
 	    .cas = value->cas_id,
-	    .ttl_ms = expiry_ttl_ms(scan->session, value->expiry_ms),
+	    .ttl_ms = value->expiry_ms == 0		? FORGE_TTL_NEVER
+		      : value->expiry_ms > scan->now_ms ? value->expiry_ms - scan->now_ms
+							: 0,
 	};
 }
 
 /* The keys of the next bucket; what it finds is complete or void. */
 static int fill_page(struct forge_scan *scan)
 {
+	struct view *view = scan->session->view;
+	struct cache *cache;
+
 	scan->page.count = scan->page.next = 0;
 	scan->page.status = 0;
 	arena_reset(&scan->keys);
-	int status = cache_scan_home(scan->session->cache, scan->bucket, add, scan);
+	int status = view_cache(view, scan->member, &cache);
 
+	if (!status) {
+		uint32_t buckets = cache->cn->pool->plan.bucket_count;
+
+		/* The node came back with another pool: what it has now is new. */
+		if (scan->bucket_count != buckets)
+			scan->bucket = 0;
+		scan->bucket_count = buckets;
+		scan->now_ms = cache_pool_ms(cache);
+		status = cache_scan_home(cache, scan->bucket, add, scan);
+	}
+	if (status == FORGE_E_NODE)
+		view_lost(view, scan->member);
 	if (!status)
 		status = scan->page.status;
 	if (status)
 		scan->page.count = 0;
-	else
-		scan->bucket++;
+	else if (++scan->bucket == scan->bucket_count) {
+		scan->member++;
+		scan->bucket = scan->bucket_count = 0;
+	}
 	return status;
 }
 
@@ -102,7 +123,7 @@ int forge_scan_next(struct forge_scan *scan, struct forge_entry *entry)
 	if (!status && !entry)
 		status = lib_fail(FORGE_E_INVAL, "the pointer for the entry is NULL");
 	while (!status && scan->page.next == scan->page.count) {
-		if (scan->bucket == scan->bucket_count)
+		if (scan->member == scan->member_count)
 			return FORGE_MISS;
 		status = fill_page(scan);
 		if (status)
@@ -116,7 +137,11 @@ int forge_scan_next(struct forge_scan *scan, struct forge_entry *entry)
 
 double forge_scan_progress(const struct forge_scan *scan)
 {
-	return scan && scan->bucket_count ? (double)scan->bucket / scan->bucket_count : 0;
+	if (!scan)
+		return 0;
+	double here = scan->bucket_count ? (double)scan->bucket / scan->bucket_count : 0;
+
+	return (scan->member + here) / scan->member_count;
 }
 
 void forge_scan_close(struct forge_scan *scan)

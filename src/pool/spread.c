@@ -158,7 +158,9 @@ void spread_plan(const struct spread_view *v, const struct spread_record *before
 {
 	const uint64_t *owned = &v->page.words[SPREAD_OWNED_OFFSET / 8];
 	uint64_t had[SPREAD_OWNED_WORDS], gets[SPREAD_OWNED_WORDS];
-	int was_member = before && spread_record_find(before, member) >= 0;
+	/* One of another epoch missed a change: nothing is known of what it has. */
+	int was_member =
+	    before && v->epoch == before->epoch && spread_record_find(before, member) >= 0;
 	int was_alone = !v->epoch && keeps;
 
 	*out = (struct spread_step){.member = member};

@@ -73,6 +73,7 @@ static void step_park(struct worker *w, const struct fab_op *ops, unsigned n)
 {
 	struct fiber_task *t = w->wait_context;
 
+	t->worker = w; /* of several with one context: whose connection to poll */
 	kick_soon(t->loop, w->fab);
 	park(t, ops, n);
 }

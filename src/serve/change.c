@@ -73,8 +73,8 @@ int execute_store(struct executor *e, struct cache_key key, const struct store_w
 	struct cache_change change = {.decide = decide_store, .context = (void *)(uintptr_t)want};
 
 	if (!want->has_cas && !want->vivify && !want->new_cas)
-		return cache_store(e->cache, key, modes[want->mode], &want->item, cas_id);
-	return cache_change(e->cache, key, &change, cas_id);
+		return view_store(e->view, key, modes[want->mode], &want->item, cas_id);
+	return view_change(e->view, key, &change, cas_id);
 }
 
 /* ---- arithmetic --------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ int execute_arithmetic(struct executor *e, struct cache_key key, const struct ar
 	};
 	struct cache_change change = {.decide = decide_arithmetic, .context = &s};
 	struct serve_counts *t = e->counts;
-	int status = cache_change(e->cache, key, &change, &result->cas_id);
+	int status = view_change(e->view, key, &change, &result->cas_id);
 
 	if (status == FORGE_MISS)
 		counts_up(want->decrement ? &t->decr_misses : &t->incr_misses);

@@ -24,7 +24,7 @@ uint64_t execute_expiry_ms(const struct executor *e, int64_t exptime)
 void execute_forget(struct executor *e, struct cache_key key)
 {
 	if (key.bytes > 0 && key.bytes <= REQUEST_KEY_BYTES_MAX)
-		cache_delete(e->cache, key);
+		view_delete(e->view, key);
 }
 
 void execute_count_store(struct executor *e, int status, bool is_cas)
@@ -56,6 +56,9 @@ const char *execute_error_line(struct executor *e, int status)
 		return "SERVER_ERROR too many others changed the key at once, try again";
 	case FORGE_E_NODE:
 		return "SERVER_ERROR the memory node is gone";
+	case FORGE_E_SPREAD:
+		return "SERVER_ERROR the memory nodes were changed, restart the server with the "
+		       "new ones";
 	default:
 		return "SERVER_ERROR internal error";
 	}
@@ -105,10 +108,10 @@ static MAY_WAIT int look_up(struct executor *e, const struct request *r, struct 
 	counts_up(&t->cmd_get);
 	if (r->kind == REQUEST_GAT) {
 		counts_up(&t->cmd_touch);
-		status = cache_touch(e->cache, request_key(r), execute_expiry_ms(e, r->exptime), v);
+		status = view_touch(e->view, request_key(r), execute_expiry_ms(e, r->exptime), v);
 		counts_up(status == 0 ? &t->touch_hits : &t->touch_misses);
 	} else {
-		status = cache_get(e->cache, request_key(r), v);
+		status = view_get(e->view, request_key(r), v);
 	}
 	counts_up(status == 0 ? &t->get_hits : &t->get_misses);
 	return status;
@@ -174,7 +177,7 @@ static MAY_WAIT void execute_text_store(struct executor *e, const struct request
 	    .expiry_ms = execute_expiry_ms(e, r->exptime),
 	    .cas_id = r->number,
 	};
-	int status = cache_store(e->cache, request_key(r), store_modes[r->store], &item, NULL);
+	int status = view_store(e->view, request_key(r), store_modes[r->store], &item, NULL);
 
 	execute_count_store(e, status, r->store == STORE_CAS);
 	if (status < 0 && r->store == STORE_SET)
@@ -208,7 +211,7 @@ static MAY_WAIT void execute_text_arithmetic(struct executor *e, const struct re
 
 static MAY_WAIT void execute_touch(struct executor *e, const struct request *r)
 {
-	int status = cache_touch(e->cache, request_key(r), execute_expiry_ms(e, r->exptime), NULL);
+	int status = view_touch(e->view, request_key(r), execute_expiry_ms(e, r->exptime), NULL);
 
 	counts_up(&e->counts->cmd_touch);
 	counts_up(status == 0 ? &e->counts->touch_hits : &e->counts->touch_misses);
@@ -222,7 +225,7 @@ static MAY_WAIT void execute_touch(struct executor *e, const struct request *r)
 
 static MAY_WAIT void execute_delete(struct executor *e, const struct request *r)
 {
-	int status = cache_delete(e->cache, request_key(r));
+	int status = view_delete(e->view, request_key(r));
 
 	if (status == 0) {
 		counts_up(&e->counts->delete_hits);
@@ -239,7 +242,7 @@ int execute_flush_order(struct executor *e, const struct request *r)
 {
 	counts_up(&e->counts->cmd_flush);
 	if (r->exptime <= 0)
-		return cache_flush(e->cache);
+		return view_flush(e->view);
 	e->flush_later(e->context, (uint64_t)r->exptime);
 	return 0;
 }

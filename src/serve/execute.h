@@ -9,6 +9,7 @@
 #define FORGE_SERVE_EXECUTE_H
 
 #include "client/client.h"
+#include "client/view.h"
 #include "serve/auth.h"
 #include "serve/out.h"
 #include "serve/request.h"
@@ -19,7 +20,7 @@
 
 struct executor {
 	struct session *session; /* for the time */
-	struct cache *cache;
+	struct view *view;
 	struct out *out;
 	struct serve_counts *counts;
 	uint32_t value_bytes_max;

@@ -136,12 +136,11 @@ static MAY_WAIT void execute_lookup(struct executor *e, const struct request *r)
 	if (opcode != BINARY_TOUCH)
 		counts_up(&t->cmd_get);
 	if (sets_expiry(opcode)) {
-		status =
-		    cache_touch(e->cache, request_key(r), execute_expiry_ms(e, r->exptime), &v);
+		status = view_touch(e->view, request_key(r), execute_expiry_ms(e, r->exptime), &v);
 		counts_up(&t->cmd_touch);
 		counts_up(status == 0 ? &t->touch_hits : &t->touch_misses);
 	} else {
-		status = cache_get(e->cache, request_key(r), &v);
+		status = view_get(e->view, request_key(r), &v);
 	}
 	if (opcode != BINARY_TOUCH)
 		counts_up(status == 0 ? &t->get_hits : &t->get_misses);
@@ -253,8 +252,8 @@ static MAY_WAIT void execute_binary_arithmetic(struct executor *e, const struct 
 static MAY_WAIT void execute_binary_delete(struct executor *e, const struct request *r)
 {
 	struct serve_counts *t = e->counts;
-	int status = r->binary.cas ? cache_delete_if(e->cache, request_key(r), r->binary.cas)
-				   : cache_delete(e->cache, request_key(r));
+	int status = r->binary.cas ? view_delete_if(e->view, request_key(r), r->binary.cas)
+				   : view_delete(e->view, request_key(r));
 
 	if (status == 0)
 		counts_up(&t->delete_hits);

@@ -235,14 +235,14 @@ static MAY_WAIT int get_and_change(struct executor *e, const struct request *r, 
 	struct cache_decision first = {0};
 	struct cache_value found;
 	uint64_t cas_id = 0;
-	int status = cache_get(e->cache, request_key(r), &found);
+	int status = view_get(e->view, request_key(r), &found);
 
 	if (status && status != FORGE_MISS)
 		return status;
 	decide_get(s, status ? NULL : &found, &first);
 	if (first.verdict == CACHE_KEEP)
 		return first.status;
-	status = cache_change(e->cache, request_key(r), &change, &cas_id);
+	status = view_change(e->view, request_key(r), &change, &cas_id);
 	if (status == 0 && s->made)
 		s->value.cas_id = cas_id;
 	return status;
@@ -401,11 +401,11 @@ static MAY_WAIT void execute_meta_delete(struct executor *e, const struct reques
 	if (meta_has(m, 'T'))
 		s.expiry_ms = execute_expiry_ms(e, m->ttl);
 	if (meta_has(m, 'I') || meta_has(m, 'x'))
-		status = cache_change(e->cache, request_key(r), &change, NULL);
+		status = view_change(e->view, request_key(r), &change, NULL);
 	else if (meta_has(m, 'C'))
-		status = cache_delete_if(e->cache, request_key(r), m->cas);
+		status = view_delete_if(e->view, request_key(r), m->cas);
 	else
-		status = cache_delete(e->cache, request_key(r));
+		status = view_delete(e->view, request_key(r));
 	if (status == 0)
 		counts_up(&e->counts->delete_hits);
 	else if (status == FORGE_MISS)
@@ -476,7 +476,7 @@ static MAY_WAIT void execute_meta_debug(struct executor *e, const struct request
 	struct out *o = e->out;
 	uint64_t now_ms = session_now_ms(e->session);
 	struct cache_value v;
-	int status = cache_get(e->cache, request_key(r), &v);
+	int status = view_get(e->view, request_key(r), &v);
 
 	if (status == FORGE_MISS) {
 		out_bytes(o, "EN\r\n", 4);

@@ -103,7 +103,7 @@ static void put_pool(struct evbuffer *b, struct server *s)
 {
 	struct server_figures f;
 
-	server_figures(s, session_worker(s->session), &f);
+	server_figures(s, session_view(s->session), &f);
 	for (unsigned i = 0; i < STATS_COUNT; i++) {
 		const struct stats_name *name = stats_name(i);
 

@@ -55,7 +55,7 @@ struct server_options {
 	unsigned unix_mode;    /* permission bits */
 	const char *metrics;   /* address:port of the HTTP endpoint, or NULL */
 	/* Count what the pool holds.  Any worker thread, one at a time.  0 or an error. */
-	int (*figures)(void *context, struct worker *, struct server_figures *);
+	int (*figures)(void *context, struct view *, struct server_figures *);
 	/* Called by the running thread every so often, e.g. to look for dead compute nodes. */
 	void (*chore)(void *context);
 	uint64_t chore_us; /* 0: never */

@@ -47,7 +47,7 @@ void server_sum_published(struct server *s, struct cache_counters *cache, struct
 	}
 }
 
-void server_figures(struct server *s, struct worker *w, struct server_figures *out)
+void server_figures(struct server *s, struct view *v, struct server_figures *out)
 {
 	uint64_t now_ms = clock_now_ns(clock_monotonic()) / 1000000;
 
@@ -55,7 +55,7 @@ void server_figures(struct server *s, struct worker *w, struct server_figures *o
 	if (s->options.figures && (!s->figures_ms || now_ms - s->figures_ms >= FIGURES_MS)) {
 		struct server_figures fresh = {0};
 
-		if (s->options.figures(s->options.context, w, &fresh) == 0) {
+		if (s->options.figures(s->options.context, v, &fresh) == 0) {
 			s->figures = fresh;
 			s->figures_ms = now_ms;
 		}
@@ -125,7 +125,7 @@ static void put_pool(const struct stats_out *o)
 	const uint64_t *count;
 	struct server_figures f;
 
-	server_figures(o->server, o->executor->cache->worker, &f);
+	server_figures(o->server, o->executor->view, &f);
 	count = f.stats.count;
 	put_u64(o, "limit_maxbytes", o->server->options.limit_bytes);
 	put_u64(o, "bytes", f.bytes);
@@ -190,7 +190,7 @@ static void put_items(const struct stats_out *o)
 {
 	struct server_figures f;
 
-	server_figures(o->server, o->executor->cache->worker, &f);
+	server_figures(o->server, o->executor->view, &f);
 	if (f.items == 0)
 		return;
 	put_u64(o, "items:1:number", f.items);
@@ -205,7 +205,7 @@ static void put_slabs(const struct stats_out *o)
 	struct serve_counts sum;
 	struct server_figures f;
 
-	server_figures(o->server, o->executor->cache->worker, &f);
+	server_figures(o->server, o->executor->view, &f);
 	server_sum_counts(o->server, &sum);
 	put_u64(o, "1:chunk_size", p->object_bytes);
 	put_u64(o, "1:chunks_per_page", p->group_objects);

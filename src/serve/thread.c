@@ -117,7 +117,7 @@ int server_thread_open(struct server_thread *t, struct server *s, char *error_te
 		return status;
 	t->conns.executor = (struct executor){
 	    .session = t->session,
-	    .cache = session_cache(t->session),
+	    .view = session_view(t->session),
 	    .value_bytes_max = o->value_bytes_max,
 	    .flush_permitted = o->flush_permitted,
 	    .auth = o->auth,

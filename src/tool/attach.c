@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/link.h"
+#include "tool/names.h"
 
 static void hold_signals(sigset_t *before)
 {
@@ -18,7 +19,19 @@ static void hold_signals(sigset_t *before)
 	sigprocmask(SIG_BLOCK, &end, before);
 }
 
-int tool_check_served(const struct command *c, const char *pool_name)
+/* Of several nodes one is enough: the cache goes on without the others. */
+static int check_any_served(const struct command *c, const struct tool_names *names)
+{
+	char text[512];
+
+	for (unsigned i = 0; i < names->count; i++)
+		if (link_probe(names->name[i], text, sizeof(text)) > 0)
+			return 0;
+	return tool_fail(c, "none of the %u memory nodes is there: start them with 'forge node'",
+			 names->count);
+}
+
+static int check_one_served(const struct command *c, const char *pool_name)
 {
 	char text[512];
 	int served = link_probe(pool_name, text, sizeof(text));
@@ -34,6 +47,18 @@ int tool_check_served(const struct command *c, const char *pool_name)
 	if (served == FORGE_E_POOL_ABSENT)
 		return tool_fail_absent(c, pool_name);
 	return tool_fail(c, "%s", text);
+}
+
+int tool_check_served(const struct command *c, const char *pool_name)
+{
+	struct tool_names names;
+	int status = tool_names_open(c, pool_name, &names);
+
+	if (!status)
+		status =
+		    names.count == 1 ? check_one_served(c, pool_name) : check_any_served(c, &names);
+	tool_names_close(&names);
+	return status;
 }
 
 int tool_attach(const struct command *c, const char *pool_name, struct attached *out)
@@ -93,6 +118,8 @@ int tool_flow_error(const struct command *c, const char *pool_name, int status)
 		remedy = "try again";
 	else if (status == FORGE_E_NODE)
 		remedy = "start its memory node again";
+	else if (status == FORGE_E_SPREAD)
+		remedy = "name them as they are now";
 	else if (status == FORGE_E_NO_SPACE)
 		remedy = "every chunk is in use by a compute node: close some, or format a larger "
 			 "pool";

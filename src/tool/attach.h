@@ -20,7 +20,8 @@ struct attached {
 };
 
 /*
- * Is there such a pool, and does a node serve it?  Without a node nobody vouches for it.
+ * Is there such a pool, and does a node serve it, or one of several?  Without a node nobody vouches
+ * for it.
  * 0, or the exit status to end with, the error printed.
  */
 int tool_check_served(const struct command *c, const char *pool_name);

@@ -11,6 +11,7 @@
 
 #include "base/opts.h"
 #include "cache/scan.h"
+#include "client/view.h"
 #include "tool/attach.h"
 
 /* Text collected in one attachment, more or less. */
@@ -75,23 +76,37 @@ static void print_key(void *context, struct cache_key key, const struct cache_va
 	fputc('\n', s->out);
 }
 
-/* Scan from bucket *next on until there is enough text. */
-static int collect(struct attached *a, struct share *s, uint32_t *next, uint32_t end)
+/* How far it is: a bucket of a memory node. */
+struct progress {
+	uint32_t member, member_count;
+	uint32_t bucket;
+};
+
+/* Scan from there on until there is enough text. */
+static int collect(struct attached *a, struct share *s, struct progress *at)
 {
 	int status = 0;
 
-	s->now_ms = session_now_ms(a->session);
-	while (!status && *next < end && ftell(s->out) < (long)SHARE_BYTES) {
+	while (!status && at->member < at->member_count && ftell(s->out) < (long)SHARE_BYTES) {
+		struct cache *cache;
+
+		status = view_cache(session_view(a->session), at->member, &cache);
+		if (status)
+			break;
+		s->now_ms = cache_pool_ms(cache);
 		status = FORGE_E_AGAIN;
 		for (unsigned try = 0; try < TRIES_MAX && status == FORGE_E_AGAIN; try++)
-			status = cache_scan_home(session_cache(a->session), *next, print_key, s);
-		++*next;
+			status = cache_scan_home(cache, at->bucket, print_key, s);
+		if (++at->bucket >= cache->cn->pool->plan.bucket_count) {
+			at->bucket = 0;
+			at->member++;
+		}
 	}
 	return status;
 }
 
 /* One attachment.  0, or the exit status to end with. */
-static int print_share(const struct config *config, struct share *s, uint32_t *next, uint32_t *end)
+static int print_share(const struct config *config, struct share *s, struct progress *at)
 {
 	char *text = NULL;
 	size_t bytes = 0;
@@ -100,9 +115,9 @@ static int print_share(const struct config *config, struct share *s, uint32_t *n
 
 	if (exit_status)
 		return exit_status;
-	*end = client_pool(a.client)->plan.bucket_count;
+	at->member_count = client_member_count(a.client);
 	s->out = open_memstream(&text, &bytes);
-	int status = s->out ? collect(&a, s, next, *end) : FORGE_E_NO_MEMORY;
+	int status = s->out ? collect(&a, s, at) : FORGE_E_NO_MEMORY;
 
 	if (s->out && (ferror(s->out) | fclose(s->out)))
 		status = FORGE_E_NO_MEMORY;
@@ -119,7 +134,7 @@ static int run(int argc, char **argv)
 {
 	struct config config;
 	struct opts_parsed parsed;
-	uint32_t next = 0, end;
+	struct progress at = {0};
 	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
 
 	if (status >= 0)
@@ -127,7 +142,7 @@ static int run(int argc, char **argv)
 	struct share share = {.with_values = config.with_values};
 
 	do {
-		status = print_share(&config, &share, &next, &end);
-	} while (!status && next < end);
+		status = print_share(&config, &share, &at);
+	} while (!status && at.member < at.member_count);
 	return status ? status : share.count ? TOOL_OK : TOOL_NO;
 }

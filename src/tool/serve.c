@@ -26,6 +26,7 @@
 #include "node/node.h"
 #include "policy/policy.h"
 #include "tool/attach.h"
+#include "client/view.h"
 #include "tool/survey.h"
 
 /* As `forge node`: how often to look for dead compute nodes. */
@@ -154,44 +155,69 @@ static void judge_flushes(const struct plan *p, const struct survey *s, uint32_t
 
 static void judge_nodes(const struct plan *p, const struct survey *s, struct server_figures *out)
 {
-	out->window_margin_groups = p->window_groups;
+	uint32_t nodes = 0;
+
 	for (uint32_t cn = 0; cn < p->cn_max; cn++) {
 		if (registry_state(s->lines[cn].id) != REGISTRY_LIVE)
 			continue;
-		out->nodes++;
+		nodes++;
 		for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
 			judge_flushes(p, s, cn, ring, out);
 	}
+	/* A compute node is one of each memory node. */
+	out->nodes = nodes > out->nodes ? nodes : out->nodes;
 }
 
-static int count_pool(void *context, struct worker *w, struct server_figures *out)
+/* Add what one pool holds; *chunk_bytes of memory for chunks. */
+static int count_member(const struct cache *c, struct server_figures *out, double *chunk_bytes)
 {
-	const struct serving *s = context;
-	const struct pool *pool = client_pool(s->client);
+	const struct pool *pool = c->cn->pool;
 	const struct plan *p = &pool->plan;
 	bool scan = plan_slot_count(p) * 8 * p->slot_words <= SCAN_BYTES_MAX;
 	struct survey survey;
-	int status = survey_take(pool, w, scan, &survey);
+	int status = survey_take(pool, c->worker, scan, &survey);
 
 	if (status)
 		return status;
-	*out = (struct server_figures){
-	    .items = survey.slots_live,
-	    .bytes = survey.live_bytes,
-	    .chunks = p->chunk_count,
-	    .chunks_free = survey.chunks[CHUNK_FREE],
-	    .stats = survey.stats,
-	};
-	if (scan) {
-		out->fill = survey_fill(&survey, p);
-	} else {
-		out->items = survey.ring_members[RING_SMALL] + survey.ring_members[RING_MAIN];
-		out->bytes = out->items * p->object_bytes;
-		out->fill = (double)out->bytes / ((double)p->chunk_count * p->chunk_bytes);
-	}
+	uint64_t items = scan ? survey.slots_live
+			      : survey.ring_members[RING_SMALL] + survey.ring_members[RING_MAIN];
+
+	out->items += items;
+	out->bytes += scan ? survey.live_bytes : items * p->object_bytes;
+	out->chunks += p->chunk_count;
+	out->chunks_free += survey.chunks[CHUNK_FREE];
+	*chunk_bytes += (double)p->chunk_count * p->chunk_bytes;
+	stats_merge(&out->stats, &survey.stats);
+	if (p->window_groups < out->window_margin_groups)
+		out->window_margin_groups = p->window_groups;
 	judge_nodes(p, &survey, out);
 	survey_free(&survey);
 	return 0;
+}
+
+/* The sum over the memory nodes that are up. */
+static int count_pool(void *context, struct view *v, struct server_figures *out)
+{
+	const struct serving *s = context;
+	double chunk_bytes = 0;
+	int status = FORGE_E_NODE;
+
+	*out = (struct server_figures){.window_margin_groups = INT64_MAX};
+	for (uint32_t i = 0; i < client_member_count(s->client); i++) {
+		struct cache *c;
+		int one = view_cache(v, i, &c);
+
+		if (!one)
+			one = count_member(c, out, &chunk_bytes);
+		if (one == FORGE_E_NODE)
+			view_lost(v, i);
+		else if (one)
+			return one;
+		else
+			status = 0;
+	}
+	out->fill = status ? 0 : (double)out->bytes / chunk_bytes;
+	return status;
 }
 
 /* The server is its pool's memory node. */

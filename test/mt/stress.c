@@ -390,6 +390,7 @@ void stress_node(struct stress *s, uint32_t node)
 	    .session_count = s->wish.threads,
 	    .poll_interval_us = s->wish.poll_interval_us,
 	    .seed = s->wish.seed + node,
+	    .rules_off = s->wish.rules_off,
 	};
 	struct client *client;
 	char error[256];
@@ -397,8 +398,6 @@ void stress_node(struct stress *s, uint32_t node)
 	if (client_open(s->pool_name, &options, &client, error, sizeof(error))) {
 		give_failure(s, "node %u: %s", node, error);
 	} else {
-		/* Production has no way to remove a rule. */
-		((struct pool *)(uintptr_t)client_pool(client))->rules_off = s->wish.rules_off;
 		node_threads(s, client, node);
 		client_close(client);
 	}

@@ -1,0 +1,460 @@
+/*
+ * members.c: finding the memory nodes of a cache, and that they agree on who they are.
+ *
+ * Every error names the node and the remedy.  doc/nodes.md has the cases as a table.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "client/inside.h"
+
+#define REFUSE(e, status, ...) (snprintf((e)->text, (e)->bytes, __VA_ARGS__), (status))
+
+/* While somebody changes the spread: looks, and between them. */
+#define CLAIM_LOOKS_MAX 50u
+#define CLAIM_NAP_NS	20000000
+
+struct error_out {
+	char *text;
+	size_t bytes;
+};
+
+/* A node of the list as it was found. */
+struct found {
+	const char *name;
+	struct attachment *attachment; /* NULL: it cannot be reached */
+	struct spread_view *view;
+	int member; /* index in the record, -1 for none */
+	char why[320];
+};
+
+/* ---- what is there ------------------------------------------------------------------------ */
+
+/* Not there now, but it may be a minute later; anything else is a mistake. */
+static int may_come_back(int status)
+{
+	return status == FORGE_E_NODE || status == FORGE_E_POOL_ABSENT ||
+	       status == FORGE_E_SYSTEM || status == FORGE_E_POOL_TRUNCATED;
+}
+
+static int read_view(struct found *f, struct error_out *e)
+{
+	const struct timespec nap = {.tv_nsec = CLAIM_NAP_NS};
+	struct attachment *a = f->attachment;
+
+	for (unsigned i = 0; i < CLAIM_LOOKS_MAX; i++) {
+		int status = spread_read(&a->worker, &a->pool, f->view);
+
+		if (status)
+			return REFUSE(e, status, "%s: %s", f->name, status_sentence(status));
+		if (!f->view->claim)
+			return 0;
+		nanosleep(&nap, NULL);
+	}
+	return REFUSE(e, FORGE_E_AGAIN,
+		      "%s: its memory nodes are being changed; if no 'forge spread' runs, one was "
+		      "cut off: repeat it with --force",
+		      f->name);
+}
+
+static int find(struct client *c, struct found *f, struct error_out *e)
+{
+	int status = attachment_open(f->name, &c->options, &f->attachment, f->why, sizeof(f->why));
+
+	f->member = -1;
+	if (status && c->name_count > 1 && may_come_back(status))
+		return 0;
+	if (status)
+		return REFUSE(e, status, "%s", f->why);
+	f->view = calloc(1, sizeof(*f->view));
+	if (!f->view)
+		return REFUSE(e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	status = read_view(f, e);
+	if (!status && f->view->is_damaged)
+		status = REFUSE(e, FORGE_E_CORRUPT,
+				"%s: the record of its memory nodes is damaged: form it anew with "
+				"'forge spread --set --force'",
+				f->name);
+	if (!status && f->view->epoch && !f->view->member)
+		status = REFUSE(e, FORGE_E_INVAL,
+				"%s was taken out of the memory nodes of its cache: format it anew "
+				"with 'forge node --force', or make it one again with 'forge "
+				"spread --set'",
+				f->name);
+	return status;
+}
+
+/* ---- do they agree ------------------------------------------------------------------------ */
+
+static int check_same(const struct found *a, const struct found *b, struct error_out *e)
+{
+	if (spread_record_same(a->view->record, b->view->record))
+		return 0;
+	if (a->view->record->id == b->view->record->id)
+		return REFUSE(e, FORGE_E_SPREAD,
+			      "%s is of epoch %" PRIu64 " of its cache and %s of epoch %" PRIu64
+			      ": a change of its memory nodes was cut off, or one was left out of "
+			      "it; repeat it with 'forge spread --set'",
+			      a->name, a->view->epoch, b->name, b->view->epoch);
+	return REFUSE(e, FORGE_E_SPREAD,
+		      "%s and %s are memory nodes of different caches: name those of one, or join "
+		      "them with 'forge spread --set'",
+		      a->name, b->name);
+}
+
+/* What the record says against what the list has. */
+static int check_list(const struct client *c, const struct found *f, const struct spread_record *r,
+		      struct error_out *e)
+{
+	uint32_t reached = 0;
+
+	for (uint32_t i = 0; i < c->name_count; i++) {
+		reached += f[i].member >= 0;
+		for (uint32_t j = 0; j < i; j++)
+			if (f[i].member >= 0 && f[i].member == f[j].member)
+				return REFUSE(e, FORGE_E_SPREAD,
+					      "%s and %s are the same member of the cache: name "
+					      "each memory node once",
+					      f[j].name, f[i].name);
+	}
+	if (c->name_count != r->member_count)
+		return REFUSE(
+		    e, FORGE_E_SPREAD,
+		    "the cache lies on %u memory nodes, %u %s named: name all of them, "
+		    "separated by commas ('forge spread' shows them), or change them with "
+		    "'forge spread --set'",
+		    r->member_count, c->name_count, c->name_count == 1 ? "is" : "are");
+	if (reached < (r->member_count + 1) / 2) {
+		for (uint32_t i = 0; i < c->name_count; i++)
+			if (!f[i].attachment)
+				return REFUSE(
+				    e, FORGE_E_NODE,
+				    "%u of the %u memory nodes can be reached, at least half "
+				    "are needed: %s",
+				    reached, r->member_count, f[i].why);
+	}
+	return 0;
+}
+
+/* A new pool takes the place of a member that nobody else here is. */
+static int adopt(const struct client *c, struct found *f, uint32_t i, const struct spread_record *r,
+		 struct error_out *e)
+{
+	uint32_t strangers = 0, missing = 0;
+	int member = -1;
+
+	if (f[i].view->was_used)
+		return REFUSE(e, FORGE_E_SPREAD,
+			      "%s is no memory node of this cache, and was used as one of its own: "
+			      "add it with 'forge spread --set', or format it anew",
+			      f[i].name);
+	for (uint32_t j = 0; j < c->name_count; j++)
+		strangers += f[j].member < 0;
+	for (uint32_t k = 0; k < r->member_count; k++) {
+		int is_there = 0;
+
+		for (uint32_t j = 0; j < c->name_count; j++)
+			is_there |= f[j].member == (int)k;
+		missing += !is_there;
+		if (!is_there && member < 0)
+			member = (int)k;
+	}
+	if (member < 0 || c->name_count != r->member_count)
+		return 0; /* check_list() says it */
+	if (strangers > 1 || missing > 1)
+		return REFUSE(
+		    e, FORGE_E_AGAIN,
+		    "%s is new, and it cannot be told which of %u missing memory nodes it "
+		    "stands for: try again when the others are back",
+		    f[i].name, missing);
+	struct attachment *a = f[i].attachment;
+	int status = spread_join(&a->worker, &a->pool, r, r->member[member].id, f[i].view);
+
+	if (status)
+		return REFUSE(e, status, "%s: joining the cache: %s", f[i].name,
+			      status_sentence(status));
+	log_info("%s: new, in place of a memory node that was lost", f[i].name);
+	f[i].member = member;
+	return 0;
+}
+
+static int check_spread(struct client *c, struct found *f, const struct found *first,
+			struct error_out *e)
+{
+	int status = 0;
+
+	c->record = *first->view->record;
+	for (uint32_t i = 0; i < c->name_count && !status; i++) {
+		if (!f[i].attachment || !f[i].view->epoch)
+			continue;
+		status = check_same(first, &f[i], e);
+		f[i].member = spread_record_find(&c->record, f[i].view->member);
+	}
+	for (uint32_t i = 0; i < c->name_count && !status; i++)
+		if (f[i].attachment && f[i].member < 0)
+			status = adopt(c, f, i, &c->record, e);
+	return status ? status : check_list(c, f, &c->record, e);
+}
+
+/* ---- forming it --------------------------------------------------------------------------- */
+
+static int form(struct client *c, struct found *f, struct error_out *e)
+{
+	struct spread_member members[SPREAD_NODES_MAX];
+	int status = 0;
+
+	for (uint32_t i = 0; i < c->name_count; i++) {
+		if (!f[i].attachment)
+			return REFUSE(e, FORGE_E_NODE, "%s", f[i].why);
+		if (f[i].view->was_used)
+			return REFUSE(
+			    e, FORGE_E_SPREAD,
+			    "%s was used as a cache of its own: join the memory nodes with "
+			    "'forge spread --set', which says what becomes of it",
+			    f[i].name);
+		members[i] = (struct spread_member){
+		    f[i].attachment->pool.pool_id,
+		    spread_weight(f[i].attachment->pool.plan.pool_bytes),
+		};
+	}
+	if (spread_record_make(&c->record, 0, 1, members, c->name_count))
+		return REFUSE(e, FORGE_E_SPREAD,
+			      "two of the names are of the same pool: name each "
+			      "memory node once");
+	for (uint32_t i = 0; i < c->name_count && !status; i++) {
+		struct attachment *a = f[i].attachment;
+
+		status = spread_join(&a->worker, &a->pool, &c->record, members[i].id, f[i].view);
+		if (status == FORGE_E_AGAIN)
+			snprintf(
+			    e->text, e->bytes,
+			    "%s: somebody else uses it with other memory nodes at this moment: "
+			    "agree on them, and form the cache with 'forge spread --set --force'",
+			    f[i].name);
+		else if (status)
+			snprintf(e->text, e->bytes, "%s: joining the cache: %s", f[i].name,
+				 status_sentence(status));
+		f[i].member = spread_record_find(&c->record, members[i].id);
+	}
+	return status;
+}
+
+static int find_spread(struct client *c, struct found *f, struct error_out *e)
+{
+	int status;
+
+	for (uint32_t i = 0; i < c->name_count; i++) {
+		status = find(c, &f[i], e);
+		if (status)
+			return status;
+	}
+	if (c->name_count == 1 && !f[0].view->epoch) {
+		f[0].member = 0;
+		c->member_count = 1;
+		return 0;
+	}
+	status = FORGE_MISS;
+	for (uint32_t i = 0; i < c->name_count && status == FORGE_MISS; i++)
+		if (f[i].attachment && f[i].view->epoch)
+			status = check_spread(c, f, &f[i], e);
+	if (status == FORGE_MISS)
+		status = form(c, f, e);
+	if (status)
+		return status;
+	c->member_count = c->record.member_count;
+	c->spread_epoch = (uint32_t)c->record.epoch;
+	spread_table(&c->record, c->table);
+	return 0;
+}
+
+/* ---- joining them ------------------------------------------------------------------------- */
+
+/* What programs ask about all of the cache: the first member's, but for the narrowest limit. */
+static void note_pool(struct client *c, const struct attachment *a)
+{
+	uint64_t now_ns = clock_now_ns(clock_monotonic());
+	int is_first = !c->policy;
+
+	if (is_first || plan_value_limit(&a->pool.plan) < plan_value_limit(&c->pool.plan))
+		c->pool = a->pool;
+	if (!is_first)
+		return;
+	c->policy = a->policy;
+	c->cn = a->cn.member.cn;
+	c->time_base_ms = cn_pool_ms(&a->cn, now_ns) - now_ns / 1000000u;
+}
+
+static int join_member(struct client *c, struct found *f, struct error_out *e)
+{
+	struct member *m = &c->members[f->member];
+	struct attachment *a = f->attachment;
+	int status = attachment_join(a, c->spread_epoch, e->text, e->bytes);
+
+	m->name = f->name;
+	if (status == FORGE_E_NODE && c->name_count > 1) {
+		log_warn("%s: the memory node is lost; going on without it", f->name);
+		return 0;
+	}
+	if (status)
+		return status;
+	f->attachment = NULL;
+	member_came(c, m, a);
+	note_pool(c, a);
+	return 0;
+}
+
+static int join_all(struct client *c, struct found *f, struct error_out *e)
+{
+	int status = 0;
+
+	c->members = calloc(c->member_count, sizeof(*c->members));
+	if (!c->members)
+		return REFUSE(e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	for (uint32_t i = 0; i < c->member_count; i++) {
+		c->members[i].id = c->spread_epoch ? c->record.member[i].id : 0;
+		c->members[i].pause_ns = 1000000000u;
+	}
+	for (uint32_t i = 0; i < c->name_count && !status; i++) {
+		if (f[i].attachment)
+			status = join_member(c, &f[i], e);
+		else
+			log_warn("%s; going on without it", f[i].why);
+	}
+	if (!status && atomic_load(&c->up_count) == 0)
+		status = REFUSE(e, FORGE_E_NODE, "no memory node of the cache can be reached");
+	return status;
+}
+
+static int take_names(struct client *c, const char *list, struct error_out *e)
+{
+	struct pool_name *parsed;
+	unsigned n;
+	int status = name_parse_list(list, &parsed, &n, e->text, e->bytes);
+
+	if (status)
+		return status;
+	free(parsed); /* they are names; each is taken apart again where it is used */
+	c->names = calloc(n, sizeof(*c->names));
+	for (; c->names && c->name_count < n; c->name_count++) {
+		size_t bytes = name_first_bytes(list);
+
+		char *name = calloc(1, bytes + 1);
+
+		if (!name)
+			break;
+		memcpy(name, list, bytes);
+		c->names[c->name_count] = name;
+		list += bytes + 1;
+	}
+	return c->name_count == n
+		   ? 0
+		   : REFUSE(e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
+}
+
+int members_open(struct client *c, const char *list, char *error_text, size_t error_bytes)
+{
+	struct error_out e = {error_text, error_bytes};
+	int status = take_names(c, list, &e);
+
+	if (status)
+		return status;
+	struct found *f = calloc(c->name_count, sizeof(*f));
+
+	if (!f)
+		return REFUSE(&e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	for (uint32_t i = 0; i < c->name_count; i++)
+		f[i].name = c->names[i];
+	status = find_spread(c, f, &e);
+	if (!status)
+		status = join_all(c, f, &e);
+	for (uint32_t i = 0; i < c->name_count; i++) {
+		attachment_drop(f[i].attachment);
+		free(f[i].view);
+	}
+	free(f);
+	return status;
+}
+
+void members_close(struct client *c)
+{
+	for (uint32_t i = 0; c->members && i < c->member_count; i++) {
+		attachment_drop(member_now(&c->members[i]));
+		refused_clear(&c->members[i].refused);
+	}
+	for (uint32_t i = 0; i < c->name_count; i++)
+		free(c->names[i]);
+	free(c->names);
+	free(c->members);
+}
+
+/* ---- those who come back ------------------------------------------------------------------ */
+
+int members_name_is_known(const struct client *c, const char *name)
+{
+	for (uint32_t i = 0; i < c->member_count; i++)
+		if (c->members[i].name == name)
+			return 1;
+	return 0;
+}
+
+static struct member *lost_member(struct client *c, const char *name, uint64_t id)
+{
+	struct member *only = NULL;
+	uint32_t nameless = 0;
+
+	for (uint32_t i = 0; i < c->member_count; i++) {
+		struct member *m = &c->members[i];
+
+		if (member_now(m))
+			continue;
+		if (id ? m->id == id : m->name == name)
+			return m;
+		if (!m->name) {
+			only = m;
+			nameless++;
+		}
+	}
+	return id || nameless != 1 ? NULL : only;
+}
+
+int members_recognise(struct client *c, const char *name, struct attachment *a,
+		      const struct spread_view *v, struct member **out, char *error_text,
+		      size_t error_bytes)
+{
+	struct error_out e = {error_text, error_bytes};
+	int is_new = v->epoch == 0 && c->spread_epoch != 0;
+
+	if (v->claim)
+		return REFUSE(&e, FORGE_E_AGAIN, "its memory nodes are being changed");
+	if (is_new && v->was_used)
+		return REFUSE(&e, FORGE_E_SPREAD,
+			      "it was used as a cache of its own: format it anew, or add it with "
+			      "'forge spread --set'");
+	if (!is_new && (v->epoch != c->spread_epoch || v->is_damaged ||
+			(v->epoch && !spread_record_same(v->record, &c->record))))
+		return REFUSE(&e, FORGE_E_SPREAD,
+			      "it is of another cache, or of another epoch of this one (%" PRIu64
+			      ", not %u)",
+			      v->epoch, c->spread_epoch);
+	*out = c->spread_epoch ? lost_member(c, name, is_new ? 0 : v->member) : &c->members[0];
+	if (!*out)
+		return REFUSE(&e, FORGE_E_SPREAD, "it cannot be told which member it is");
+	if (is_new) {
+		struct spread_view *after = calloc(1, sizeof(*after));
+		int status = after
+				 ? spread_join(&a->worker, &a->pool, &c->record, (*out)->id, after)
+				 : FORGE_E_NO_MEMORY;
+
+		free(after);
+		if (status)
+			return REFUSE(&e, status, "joining the cache: %s", status_sentence(status));
+	}
+	pthread_mutex_lock(&c->lock);
+	(*out)->name = name;
+	pthread_mutex_unlock(&c->lock);
+	return 0;
+}

@@ -1,0 +1,378 @@
+/*
+ * mend.c: members that are lost, and the thread that brings them back.
+ *
+ * The thread connects and attaches, so that no operation does; with one member it runs only after
+ * a loss, with several it also looks whether the names of mapped pools still stand for them.
+ *
+ * The argument for what was refused (doc/nodes.md): a member is published by the store to `now`,
+ * under the lock, when each key in its set of refused ones was deleted since it was added.  A
+ * change that fails later finds it published, and its caller's thread deletes the key itself.
+ *
+ * Verbs of ours that were on the way when the connection was lost could land after those deletes.
+ * They cannot once the id we had there was taken back, because that needs the proof that whoever
+ * had it can post no more, and that what he posted has landed (pool/registry.h).  So that is waited
+ * for; and if it does not come, the node is flushed: what lands later has an older generation.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "client/inside.h"
+#include "pool/recover.h"
+
+#define PAUSE_FIRST_NS UINT64_C(10000000)
+#define PAUSE_LAST_NS  UINT64_C(2000000000)
+/* Looks at the names of pools. */
+#define LOOK_NS UINT64_C(100000000)
+/* With one member there is nothing to do until it is lost. */
+#define IDLE_NS UINT64_C(3600000000000)
+/* How long to wait until our old id is taken back, and between looks. */
+#define FENCE_NS     UINT64_C(1000000000)
+#define FENCE_NAP_NS 10000000
+
+static uint64_t now_ns(void)
+{
+	return clock_now_ns(clock_monotonic());
+}
+
+/* ---- losing ------------------------------------------------------------------------------- */
+
+void member_lose(struct client *c, struct member *m, struct attachment *a)
+{
+	const char *name = NULL;
+
+	pthread_mutex_lock(&c->lock);
+	if (member_now(m) == a) {
+		name = m->name;
+		atomic_store(&a->is_lost, 1);
+		atomic_store_explicit(&m->now, NULL, memory_order_release);
+		atomic_fetch_sub(&c->up_count, 1);
+		atomic_fetch_add(&c->losses, 1);
+		m->pool_id = a->pool.pool_id;
+		m->line = a->cn.member.cn;
+		m->line_id = a->cn.member.id;
+		m->pause_ns = PAUSE_FIRST_NS;
+		m->due_ns = now_ns() + PAUSE_FIRST_NS;
+		pthread_cond_signal(&c->wake);
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (!name)
+		return;
+	log_warn("%s: the memory node is lost; trying to reach it again", name);
+	if (mend_start(c))
+		log_error("%s: no thread can be started that would reach it again", name);
+	attachment_drop(a);
+}
+
+struct attachment *member_hold(struct client *c, const struct member *m)
+{
+	pthread_mutex_lock(&c->lock);
+	struct attachment *a = member_now(m);
+
+	if (a)
+		attachment_hold(a);
+	pthread_mutex_unlock(&c->lock);
+	return a;
+}
+
+int member_refuse(struct client *c, struct member *m, struct cache_key key)
+{
+	pthread_mutex_lock(&c->lock);
+	int is_lost = !member_now(m);
+
+	if (is_lost)
+		refused_add(&m->refused, key);
+	pthread_mutex_unlock(&c->lock);
+	return is_lost;
+}
+
+int member_refuse_all(struct client *c, struct member *m)
+{
+	pthread_mutex_lock(&c->lock);
+	int is_lost = !member_now(m);
+
+	if (is_lost)
+		refused_add_all(&m->refused);
+	pthread_mutex_unlock(&c->lock);
+	return is_lost;
+}
+
+void member_came(struct client *c, struct member *m, struct attachment *a)
+{
+	refused_clear(&m->refused);
+	m->pool_id = a->pool.pool_id;
+	atomic_fetch_add(&c->up_count, 1);
+	atomic_store_explicit(&m->now, a, memory_order_release);
+}
+
+/* ---- coming back -------------------------------------------------------------------------- */
+
+/* Was what we left there taken back, so that nothing of it can land any more? */
+static int is_fenced(struct attachment *a, const struct member *m)
+{
+	struct recover_report report = {0};
+	uint32_t dead_count;
+	uint64_t id;
+	struct fab_op op =
+	    fab_read(FAB_CONTROL, plan_registry_address(&a->pool.plan, m->line), &id, sizeof(id));
+	const struct timespec nap = {.tv_nsec = FENCE_NAP_NS};
+
+	for (uint64_t end = now_ns() + FENCE_NS; now_ns() < end;) {
+		int status = recover_dead_open(&a->pool, &a->worker, link_liveness(a->link),
+					       &report, &dead_count);
+
+		if (!status)
+			status = flow_run(&a->worker, &op, 1);
+		if (status)
+			return status;
+		if (id != m->line_id)
+			return 1;
+		nanosleep(&nap, NULL);
+	}
+	return 0;
+}
+
+/* Delete what was refused, and publish when nothing is left.  0 or why not. */
+static int settle(struct client *c, struct member *m, struct attachment *a, struct cache *cache)
+{
+	uint8_t bytes[LAYOUT_KEY_BYTES_MAX];
+	uint32_t at = 0;
+	int status = 0;
+
+	while (!status) {
+		struct cache_key key;
+
+		pthread_mutex_lock(&c->lock);
+		int all = m->refused.is_too_much;
+		int more = !all && refused_next(&m->refused, &at, &key);
+
+		if (all) {
+			refused_clear(&m->refused);
+			at = 0;
+		} else if (more) {
+			memcpy(bytes, key.data, key.bytes);
+			key.data = bytes;
+		} else {
+			member_came(c, m, a);
+		}
+		pthread_mutex_unlock(&c->lock);
+		if (!all && !more)
+			return 0;
+		status = all ? cache_flush(cache) : cache_delete(cache, key);
+		if (status == FORGE_MISS)
+			status = 0;
+		if (status && all)
+			member_refuse_all(c, m);
+	}
+	return status;
+}
+
+/* As many as there are sessions; who finds none makes his own. */
+static void connect_ahead(struct client *c, struct attachment *a)
+{
+	uint32_t n = atomic_load(&c->sessions_live);
+
+	a->spares = calloc(n ? n : 1, sizeof(struct fab *));
+	while (a->spares && a->spare_count < n &&
+	       attachment_connect(a, &a->spares[a->spare_count]) == 0)
+		a->spare_count++;
+}
+
+static int bring_back(struct client *c, struct member *m, struct attachment *a, char *text,
+		      size_t text_bytes)
+{
+	struct seat *seat = NULL;
+	int was_ever_there = m->pool_id != 0;
+	int is_same = a->pool.pool_id == m->pool_id; /* else there is nothing of ours on the way */
+	int status = attachment_join(a, c->spread_epoch, text, text_bytes);
+
+	if (!status && is_same && m->line_id) {
+		status = is_fenced(a, m);
+		if (status == 0)
+			member_refuse_all(c, m);
+		status = status < 0 ? status : 0;
+	}
+	if (!status)
+		status = seat_open(c, a, c->options.session_count, NULL, &seat);
+	if (!status)
+		connect_ahead(c, a);
+	if (!status)
+		status = settle(c, m, a, &seat->cache);
+	if (seat) {
+		if (status != FORGE_E_NODE)
+			seat_drain(seat);
+		seat_drop(seat);
+	}
+	if (status && !text[0])
+		snprintf(text, text_bytes, "%s", status_sentence(status));
+	if (status == FORGE_E_NODE)
+		atomic_store(&a->is_lost, 1);
+	if (!status) {
+		atomic_fetch_add(&c->returns, 1);
+		log_warn("%s: the memory node is %s", m->name,
+			 is_same	  ? "back, with what it had"
+			 : was_ever_there ? "back, with another memory"
+					  : "there");
+	}
+	return status;
+}
+
+/* Which lost member is it, if any?  *m, or why not. */
+static int recognise(struct client *c, const char *name, struct attachment *a, struct member **m,
+		     char *text, size_t text_bytes)
+{
+	struct spread_view *v = calloc(1, sizeof(*v));
+	int status = v ? spread_read(&a->worker, &a->pool, v) : FORGE_E_NO_MEMORY;
+
+	if (status)
+		snprintf(text, text_bytes, "%s", status_sentence(status));
+	else
+		status = members_recognise(c, name, a, v, m, text, text_bytes);
+	free(v);
+	return status;
+}
+
+static void tell(struct client *c, const char *name, const char *text)
+{
+	char line[sizeof(c->told)];
+
+	snprintf(line, sizeof(line), "%s: %s", name, text);
+	if (strcmp(line, c->told) != 0)
+		log_info("%s", line);
+	memcpy(c->told, line, sizeof(line));
+}
+
+static void try_name(struct client *c, const char *name)
+{
+	struct attachment *a;
+	struct member *m;
+	char text[512] = "";
+	int status = attachment_open(name, &c->options, &a, text, sizeof(text));
+
+	if (!status) {
+		status = recognise(c, name, a, &m, text, sizeof(text));
+		if (!status)
+			status = bring_back(c, m, a, text, sizeof(text));
+		if (status)
+			attachment_drop(a);
+	}
+	if (status)
+		tell(c, name, text);
+}
+
+/* ---- the thread --------------------------------------------------------------------------- */
+
+/* Between half of it and all of it, so that not all clients come at once; then twice as long. */
+static void put_off(struct client *c, struct member *m)
+{
+	m->due_ns = now_ns() + m->pause_ns / 2 + prng_u64(&c->prng) % (m->pause_ns / 2 + 1);
+	m->pause_ns = min_u64(2 * m->pause_ns, PAUSE_LAST_NS);
+}
+
+/* A member whose time has come, put off; or NULL.  *due_ns is lowered to when the next one is. */
+static struct member *take_due(struct client *c, uint64_t *due_ns)
+{
+	for (uint32_t i = 0; i < c->member_count; i++) {
+		struct member *m = &c->members[i];
+
+		if (member_now(m))
+			continue;
+		if (m->due_ns <= now_ns()) {
+			put_off(c, m);
+			return m;
+		}
+		*due_ns = min_u64(*due_ns, m->due_ns);
+	}
+	return NULL;
+}
+
+/* By its name; one whose name is not known may be behind any that is nobody's. */
+static void try_member(struct client *c, const struct member *m)
+{
+	if (m->name) {
+		try_name(c, m->name);
+		return;
+	}
+	for (uint32_t i = 0; i < c->name_count && !member_now(m); i++)
+		if (!members_name_is_known(c, c->names[i]))
+			try_name(c, c->names[i]);
+}
+
+/* Mapped memory goes on when its name does not: then others use another pool of that name. */
+static void look_at_names(struct client *c)
+{
+	for (uint32_t i = 0; i < c->member_count && c->member_count > 1; i++) {
+		struct attachment *a = member_hold(c, &c->members[i]);
+
+		if (!a)
+			continue;
+		if (link_base(a->link) &&
+		    link_is_held(a->link, a->cn.member.cn) == FORGE_E_POOL_ABSENT)
+			member_lose(c, &c->members[i], a);
+		attachment_drop(a);
+	}
+}
+
+static void sleep_until(struct client *c, uint64_t at_ns)
+{
+	const struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000u),
+				    .tv_nsec = (long)(at_ns % 1000000000u)};
+
+	pthread_cond_timedwait(&c->wake, &c->lock, &at);
+}
+
+static void *mend(void *argument)
+{
+	struct client *c = argument;
+
+	pthread_mutex_lock(&c->lock);
+	while (!c->is_closing) {
+		uint64_t due_ns = now_ns() + (c->member_count > 1 ? LOOK_NS : IDLE_NS);
+		struct member *m = take_due(c, &due_ns);
+
+		pthread_mutex_unlock(&c->lock);
+		if (m)
+			try_member(c, m);
+		else
+			look_at_names(c);
+		pthread_mutex_lock(&c->lock);
+		if (!m && !c->is_closing)
+			sleep_until(c, due_ns);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+int mend_start(struct client *c)
+{
+	sigset_t all, before;
+	int status = 0;
+
+	sigfillset(&all);
+	pthread_mutex_lock(&c->lock);
+	if (!c->is_mending && !c->is_closing) {
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		status = pthread_create(&c->mender, NULL, mend, c) ? FORGE_E_SYSTEM : 0;
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		c->is_mending = !status;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return status;
+}
+
+void mend_stop(struct client *c)
+{
+	if (forked_since(c->forked_mark))
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->is_closing = 1;
+	pthread_cond_signal(&c->wake);
+	pthread_mutex_unlock(&c->lock);
+	if (c->is_mending)
+		pthread_join(c->mender, NULL);
+	c->is_mending = 0;
+}

@@ -1,0 +1,76 @@
+/* seat.c: a session's connection and lane at one member. */
+#include <stdlib.h>
+
+#include "client/inside.h"
+
+static struct fab *take_spare(struct client *c, struct attachment *a)
+{
+	struct fab *fab = NULL;
+
+	pthread_mutex_lock(&c->lock);
+	if (a->spare_count > 0)
+		fab = a->spares[--a->spare_count];
+	pthread_mutex_unlock(&c->lock);
+	return fab;
+}
+
+static int connect(struct client *c, struct seat *s, struct fab_counts *verbs)
+{
+	s->fab = take_spare(c, s->of);
+	int status = s->fab ? 0 : attachment_connect(s->of, &s->fab);
+
+	if (!status && c->options.count_verbs && verbs) {
+		struct fab *inner = s->fab;
+
+		s->fab = NULL;
+		status = count_open(inner, verbs, &s->fab);
+	}
+	return status;
+}
+
+int seat_open(struct client *c, struct attachment *a, uint32_t index, struct fab_counts *verbs,
+	      struct seat **out)
+{
+	struct seat *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return FORGE_E_NO_MEMORY;
+	attachment_hold(a);
+	s->of = a;
+	s->users = 1;
+	int status = connect(c, s, verbs);
+
+	if (!status) {
+		worker_init(&s->worker, s->fab, clock_monotonic(), c->options.seed + index);
+		s->worker.index = index;
+		status = lane_init(&s->lane, &a->cn);
+	}
+	if (!status)
+		status = cache_init(&s->cache, &s->worker, &a->cn, &s->lane);
+	if (!status)
+		status = cache_count_in_pool(&s->cache);
+	if (status) {
+		seat_drop(s);
+		return status;
+	}
+	*out = s;
+	return 0;
+}
+
+void seat_drain(struct seat *s)
+{
+	s->worker.wait = &run_wait_poll;
+	if (!forked_since(s->of->forked_mark) && !atomic_load(&s->of->is_lost))
+		cache_drain(&s->cache);
+}
+
+void seat_drop(struct seat *s)
+{
+	if (!s || --s->users > 0)
+		return;
+	cache_fini(&s->cache);
+	lane_fini(&s->lane);
+	fab_close(s->fab);
+	attachment_drop(s->of);
+	free(s);
+}

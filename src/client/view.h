@@ -1,0 +1,91 @@
+/*
+ * view.h: one flow's way to all of a cache: the operations of cache.h, each led to the memory node
+ * that has its key.
+ *
+ * Who may call: the thread of the session, or the fiber that the view is for.  A session has a view
+ * of its own; further ones share its connections and lanes, for fibers that run operations beside
+ * others (client/flows.h).  A view has a *place* for each memory node, made when it is first needed
+ * and anew when the node was lost and came back.
+ *
+ * Results are those of cache.h, and besides, when the key's memory node is lost: of a Get
+ * FORGE_MISS if another node is up, else FORGE_E_NODE; of everything else FORGE_E_NODE, and nothing
+ * is known of what became of the change (doc/nodes.md).  FORGE_E_SPREAD when the nodes of the cache
+ * were changed: open another client.  Times are session time (client.h).
+ */
+#ifndef FORGE_CLIENT_VIEW_H
+#define FORGE_CLIENT_VIEW_H
+
+#include "cache/cache.h"
+
+struct attachment;
+struct seat;
+struct session;
+
+struct place {
+	struct attachment *of; /* whose; held by the seat */
+	struct seat *seat;     /* counted */
+	struct cache *cache;   /* the seat's, or the one below */
+	uint8_t counts;	       /* in the pool */
+	struct cache own_cache;
+	struct worker own_worker;
+};
+
+struct view {
+	struct session *session;
+	struct worker lead; /* how its operations wait; it has no connection */
+	/*
+	 * On the worker's clock; 0: none.  See struct cache.
+	 */
+	uint64_t deadline_ns;
+	struct cache_counters count; /* of places that are gone, and of what no node did */
+	uint8_t is_own;		     /* the session's: it has the caches of the seats */
+	struct place *places;	     /* [member_count] */
+};
+
+/* A further view of the session.  0 or FORGE_E_NO_MEMORY. */
+int view_open(struct view *, struct session *);
+
+/* Free it; what it counted has been told (view_tell_all()), or is lost. */
+void view_close(struct view *);
+
+MAY_WAIT int view_get(struct view *, struct cache_key key, struct cache_value *out);
+MAY_WAIT int view_set(struct view *, struct cache_key key, const struct cache_item *);
+MAY_WAIT int view_delete(struct view *, struct cache_key key);
+MAY_WAIT int view_store(struct view *, struct cache_key key, enum cache_store mode,
+			const struct cache_item *, uint64_t *cas_id);
+MAY_WAIT int view_arithmetic(struct view *, struct cache_key key, const struct cache_arith *,
+			     uint64_t *value, uint64_t *cas_id);
+MAY_WAIT int view_touch(struct view *, struct cache_key key, uint64_t expiry_ms,
+			struct cache_value *out);
+MAY_WAIT int view_delete_if(struct view *, struct cache_key key, uint64_t cas_id);
+MAY_WAIT int view_change(struct view *, struct cache_key key, const struct cache_change *,
+			 uint64_t *cas_id);
+
+/* Of all nodes, one after the other; FORGE_E_NODE if one is lost, and then the rest is done. */
+MAY_WAIT int view_flush(struct view *);
+
+/*
+ * The view's cache at a member, made if need be, for who runs flows of his own there; valid until
+ * the view's next call.  Tell view_lost() if they give FORGE_E_NODE.
+ * 0; FORGE_E_NODE when the member is lost; FORGE_E_NO_MEMORY.
+ */
+MAY_WAIT int view_cache(struct view *, uint32_t member, struct cache **out);
+void view_lost(struct view *, uint32_t member);
+
+/* Is the time of the operation up? */
+static inline int view_is_late(const struct view *v)
+{
+	return unlikely(v->deadline_ns) && clock_now_ns(v->lead.clock) >= v->deadline_ns;
+}
+
+/* What operations do on the side, at every member.  0, or FORGE_E_NODE when none is up. */
+MAY_WAIT int view_tend(struct view *);
+
+/* Add what it did. */
+void view_count(const struct view *, struct cache_counters *into);
+
+/* Tell the pools what was counted in it: when it is old, by another view; or all, at the end. */
+MAY_WAIT void view_tell_old(const struct view *, struct view *teller);
+MAY_WAIT void view_tell_all(struct view *);
+
+#endif

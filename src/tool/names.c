@@ -1,0 +1,41 @@
+/* names.c: a list of names, each by itself. */
+#include "tool/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "client/name.h"
+
+int tool_names_open(const struct command *c, const char *list, struct tool_names *out)
+{
+	struct pool_name *parsed;
+	unsigned n;
+	char text[512];
+
+	*out = (struct tool_names){0};
+	if (name_parse_list(list, &parsed, &n, text, sizeof(text)))
+		return tool_fail(c, "%s", text);
+	free(parsed);
+	out->name = calloc(n, sizeof(*out->name));
+	for (; out->name && out->count < n; out->count++) {
+		size_t bytes = name_first_bytes(list);
+
+		out->name[out->count] = strndup(list, bytes);
+		if (!out->name[out->count])
+			break;
+		list += bytes + 1;
+	}
+	if (out->count == n)
+		return 0;
+	tool_names_close(out);
+	return tool_fail(c, "%s", status_sentence(FORGE_E_NO_MEMORY));
+}
+
+void tool_names_close(struct tool_names *names)
+{
+	for (unsigned i = 0; i < names->count; i++)
+		free(names->name[i]);
+	free(names->name);
+	*names = (struct tool_names){0};
+}

@@ -1,0 +1,393 @@
+/*
+ * spread.c: `forge spread`: which memory nodes a cache lies on, and changing them.
+ *
+ * What is done on each node, and why nothing old comes back by it, is in pool/spread.h.  Here: all
+ * nodes are read and the change is checked before a word is written; then every node is claimed,
+ * prepared and committed in turn, and the claims end when no operation can start by the old record
+ * any more.  Cut off, it is repeated with --force: until all nodes agree no client attaches.
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/opts.h"
+#include "base/text.h"
+#include "cache/cn.h"
+#include "client/link.h"
+#include "pool/spread.h"
+#include "tool/command.h"
+#include "tool/names.h"
+
+struct config {
+	const char *pool, *leave;
+	bool set, lost, force;
+};
+
+static const struct opt options[] = {
+    OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAMES",
+	       "The memory nodes, separated by commas; with --set: those it is to have."),
+    OPT_FLAG(struct config, set, "set", 0, "Make these its memory nodes, and no others."),
+    OPT_STRING(struct config, leave, "leave", 0, NULL, "NAMES",
+	       "With --set: memory nodes that it has and is not to have any more."),
+    OPT_FLAG(struct config, lost, "lost", 0,
+	     "With --set: go on although some that are to leave cannot be reached; they must never "
+	     "come back with their memory."),
+    OPT_FLAG(struct config, force, "force", 0,
+	     "With --set: also after a change that was cut off, and over what nodes hold that were "
+	     "caches of their own."),
+};
+
+static const struct opts_table table = {
+    .command = "forge spread",
+    .sentence =
+	"Show which share of a cache lies on each of its memory nodes, or change the nodes. "
+	"What stays where it was is kept; programs that are attached have to attach anew.  "
+	"Exit status: 0 done, 2 error.",
+    .options = options,
+    .option_count = ARRAY_COUNT(options),
+};
+
+static int run(int argc, char **argv);
+
+const struct command command_spread = {"spread", "Show or change a cache's memory nodes.", run};
+
+/* A memory node, reached. */
+struct reached {
+	const char *name;
+	struct link *link;
+	struct fab *fab;
+	struct worker worker;
+	struct pool pool;
+	struct spread_view view;
+	uint64_t id; /* as a member */
+	bool stays;  /* or joins */
+	struct spread_step step;
+};
+
+struct change {
+	const struct config *config;
+	struct tool_names names, leavers;
+	struct reached *nodes; /* those of names, then those of leavers */
+	unsigned count;
+	const struct spread_record *before; /* NULL: none */
+	struct spread_record next;
+	uint64_t token;
+};
+
+static int fail_at(const struct reached *r, int status)
+{
+	return tool_fail(&command_spread, "%s: %s (%s)", r->name, status_sentence(status),
+			 status_name(status));
+}
+
+/* ---- what there is ------------------------------------------------------------------------ */
+
+static int reach(struct reached *r, const char *name, bool stays, int flags)
+{
+	char text[512];
+
+	r->name = name;
+	r->stays = stays;
+	if (link_open(name, flags, &r->link, text, sizeof(text)))
+		return tool_fail(&command_spread, "%s", text);
+	int status = link_connect(r->link, &r->fab);
+
+	if (status)
+		return fail_at(r, status);
+	worker_init(&r->worker, r->fab, clock_monotonic(), 0);
+	if (pool_open(&r->worker, &r->pool, text, sizeof(text)))
+		return tool_fail(&command_spread, "%s: %s", name, text);
+	status = spread_read(&r->worker, &r->pool, &r->view);
+	if (status)
+		return fail_at(r, status);
+	r->id = spread_page_member(&r->view.page);
+	if (!r->id)
+		r->id = r->pool.pool_id;
+	return 0;
+}
+
+static int reach_all(struct change *c)
+{
+	int flags = c->config->set ? 0 : LINK_READ_ONLY;
+	int status = tool_names_open(&command_spread, c->config->pool, &c->names);
+
+	if (!status && c->config->leave)
+		status = tool_names_open(&command_spread, c->config->leave, &c->leavers);
+	if (status)
+		return status;
+	unsigned count = c->names.count + c->leavers.count;
+
+	c->nodes = calloc(count, sizeof(*c->nodes));
+	if (!c->nodes)
+		return tool_fail(&command_spread, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	for (; c->count < count && !status; c->count++) {
+		unsigned i = c->count;
+		bool stays = i < c->names.count;
+
+		status = reach(&c->nodes[i],
+			       stays ? c->names.name[i] : c->leavers.name[i - c->names.count],
+			       stays, flags);
+	}
+	return status;
+}
+
+/* The newest record; another cache's only with --force. */
+static int find_before(struct change *c)
+{
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct spread_record *r = c->nodes[i].view.record;
+
+		if (r && (!c->before || (r->id == c->before->id && r->epoch > c->before->epoch)))
+			c->before = r;
+		if (r && r->id != c->before->id && !c->config->force)
+			return tool_fail(&command_spread,
+					 "%s is a memory node of another cache than %s: with "
+					 "--set --force what it holds is forgotten",
+					 c->nodes[i].name, c->nodes[0].name);
+	}
+	return 0;
+}
+
+static void print_members(const struct change *c)
+{
+	struct text_table *t = text_table_open("lrrrl");
+	uint8_t owners[SPREAD_PARTITIONS];
+	struct text size, share;
+
+	printf("cache %016" PRIx64 ", epoch %" PRIu64 ", %u memory nodes\n\n", c->before->id,
+	       c->before->epoch, c->before->member_count);
+	spread_table(c->before, owners);
+	text_table_cell(t, "member");
+	text_table_cell(t, "weight");
+	text_table_cell(t, "partitions");
+	text_table_cell(t, "share");
+	text_table_cell(t, "memory node");
+	text_table_rule(t);
+	for (uint32_t m = 0; m < c->before->member_count; m++) {
+		const struct spread_member *member = &c->before->member[m];
+		const char *name = "not named";
+		uint32_t n = 0;
+
+		for (uint32_t p = 0; p < SPREAD_PARTITIONS; p++)
+			n += owners[p] == m;
+		for (unsigned i = 0; i < c->count; i++)
+			if (c->nodes[i].view.epoch && c->nodes[i].id == member->id)
+				name = c->nodes[i].name;
+		text_table_cell(t, "%016" PRIx64, member->id);
+		text_table_cell(t, "%s", text_bytes(&size, member->weight * SPREAD_WEIGHT_UNIT));
+		text_table_cell(t, "%u", n);
+		text_table_cell(t, "%s", text_percent(&share, (double)n / SPREAD_PARTITIONS));
+		text_table_cell(t, "%s", name);
+	}
+	text_table_print(t, stdout);
+	text_table_close(t);
+}
+
+static int show(const struct change *c)
+{
+	if (!c->before) {
+		printf("%s: a cache of its own\n", c->nodes[0].name);
+		return TOOL_OK;
+	}
+	print_members(c);
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct reached *r = &c->nodes[i];
+
+		if (r->view.epoch != c->before->epoch || r->view.member == 0)
+			printf("\n%s is no member of it", r->name);
+		if (r->view.claim)
+			printf("\n%s is claimed by a change that runs, or was cut off", r->name);
+	}
+	putchar('\n');
+	return TOOL_OK;
+}
+
+/* ---- what there is to be ------------------------------------------------------------------ */
+
+/* Everyone who is a member now stays, leaves, or is given up. */
+static int check_members(const struct change *c)
+{
+	uint32_t reached = 0;
+
+	for (uint32_t m = 0; c->before && m < c->before->member_count; m++) {
+		bool is_there = false;
+
+		for (unsigned i = 0; i < c->count; i++)
+			is_there |= c->nodes[i].id == c->before->member[m].id;
+		reached += is_there;
+		if (!is_there && !c->config->lost)
+			return tool_fail(&command_spread,
+					 "member %016" PRIx64
+					 " of the cache is not named: name it in --pool or in "
+					 "--leave, or say --lost if it is gone for good",
+					 c->before->member[m].id);
+	}
+	if (c->before && 2 * reached <= c->before->member_count)
+		return tool_fail(&command_spread,
+				 "only %u of %u memory nodes are named: more than half are needed, "
+				 "or a client might work with the others",
+				 reached, c->before->member_count);
+	return 0;
+}
+
+static int check_claims(const struct change *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->nodes[i].view.claim && !c->config->force)
+			return tool_fail(&command_spread,
+					 "%s: another change runs, or was cut off: if none runs, "
+					 "repeat it with --force",
+					 c->nodes[i].name);
+	return 0;
+}
+
+/* Which node that was a cache of its own goes on with what it holds?  NULL: none. */
+static int find_keeper(const struct change *c, const struct reached **out)
+{
+	*out = NULL;
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct reached *r = &c->nodes[i];
+
+		if (r->view.epoch || !r->view.was_used)
+			continue;
+		if ((*out || c->before) && !c->config->force)
+			return tool_fail(&command_spread,
+					 "%s was used as a cache of its own: with --force what it "
+					 "holds is forgotten",
+					 r->name);
+		if (!*out && !c->before)
+			*out = r;
+	}
+	return 0;
+}
+
+static int make_next(struct change *c)
+{
+	struct spread_member members[SPREAD_NODES_MAX];
+	uint64_t epoch = 0;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct reached *r = &c->nodes[i];
+
+		epoch = max_u64(epoch, r->view.epoch);
+		if (r->stays)
+			members[n++] =
+			    (struct spread_member){r->id, spread_weight(r->pool.plan.pool_bytes)};
+	}
+	if (epoch >= FENCE_EPOCH_MAX)
+		return tool_fail(&command_spread,
+				 "epoch %" PRIu64 " is the last: format the nodes "
+				 "anew",
+				 epoch);
+	if (spread_record_make(&c->next, c->before ? c->before->id : 0, epoch + 1, members, n))
+		return tool_fail(&command_spread, "two of the names are of the same memory node");
+	return 0;
+}
+
+static bool is_change(const struct change *c)
+{
+	if (!c->before || c->before->member_count != c->next.member_count ||
+	    memcmp(c->before->member, c->next.member,
+		   c->next.member_count * sizeof(c->next.member[0])) != 0)
+		return true;
+	for (unsigned i = 0; i < c->count; i++)
+		if (c->nodes[i].view.epoch != c->before->epoch || c->nodes[i].view.claim)
+			return true;
+	return false;
+}
+
+/* ---- making it so ------------------------------------------------------------------------- */
+
+static int write_all(struct change *c)
+{
+	const struct timespec samples = {.tv_nsec = 2000L * CN_FLUSH_TRUST_US_DEFAULT + 1000000};
+	struct reached *r = c->nodes, *end = c->nodes + c->count;
+	int status = 0;
+
+	for (r = c->nodes; r < end && !status; r++)
+		status = spread_claim(&r->worker, c->token, r->view.claim);
+	if (status == FORGE_E_AGAIN)
+		return tool_fail(&command_spread, "another change was faster: look at it, and "
+						  "repeat this one with --force");
+	for (r = c->nodes; r < end && !status; r++)
+		status = spread_prepare(&r->worker, &r->view, &c->next, &r->step);
+	for (r = c->nodes; r < end && !status; r++)
+		status = spread_commit(&r->worker, &r->pool, c->next.epoch, &r->step);
+	/* From then on no operation starts that does not know of it. */
+	nanosleep(&samples, NULL);
+	for (r = c->nodes; r < end && !status; r++)
+		status = spread_unclaim(&r->worker, c->token);
+	return status ? tool_fail(&command_spread,
+				  "%s (%s): the change was cut off; repeat it with --force",
+				  status_sentence(status), status_name(status))
+		      : 0;
+}
+
+static void print_step(const struct reached *r)
+{
+	printf("%s %s%s\n", r->name, r->stays ? "is a memory node of the cache" : "has left",
+	       !r->step.must_flush ? ""
+	       : r->view.was_used  ? ", and what it held is forgotten"
+				   : "");
+}
+
+static int set(struct change *c)
+{
+	const struct reached *keeper;
+	int status = check_members(c);
+
+	if (!status)
+		status = check_claims(c);
+	if (!status)
+		status = find_keeper(c, &keeper);
+	if (!status)
+		status = make_next(c);
+	if (status)
+		return status;
+	if (!is_change(c)) {
+		printf("these are its memory nodes already\n");
+		return TOOL_OK;
+	}
+	for (unsigned i = 0; i < c->count; i++)
+		spread_plan(&c->nodes[i].view, c->before, &c->next, c->nodes[i].id,
+			    &c->nodes[i] == keeper, &c->nodes[i].step);
+	if (getrandom(&c->token, sizeof(c->token), 0) != (ssize_t)sizeof(c->token))
+		return tool_fail(&command_spread, "the kernel has no random number");
+	c->token |= 1;
+	status = write_all(c);
+	for (unsigned i = 0; i < c->count && !status; i++)
+		print_step(&c->nodes[i]);
+	return status;
+}
+
+static int run(int argc, char **argv)
+{
+	struct config config;
+	struct opts_parsed parsed;
+	struct change change = {.config = &config};
+	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
+
+	if (status >= 0)
+		return status;
+	if (!config.set && (config.leave || config.lost || config.force))
+		return tool_fail(&command_spread,
+				 "--leave, --lost and --force are for changes: add --set");
+	status = reach_all(&change);
+	if (!status)
+		status = find_before(&change);
+	if (!status)
+		status = config.set ? set(&change) : show(&change);
+	for (unsigned i = 0; i < change.count; i++) {
+		fab_close(change.nodes[i].fab);
+		link_close(change.nodes[i].link);
+	}
+	free(change.nodes);
+	tool_names_close(&change.names);
+	tool_names_close(&change.leavers);
+	return status;
+}

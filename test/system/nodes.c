@@ -1,0 +1,664 @@
+/*
+ * nodes.c: a cache on several memory nodes, in this process, over shared memory that can be cut
+ * off (support/cut.h) while it lives.
+ *
+ * Shown: keys are where the table says, each on one node; what a lost node costs (misses and
+ * refused changes of its keys, and nothing else: no operation of another key fails, and none ever
+ * connects); that it comes back warm, but for what was refused meanwhile, whichever verb was the
+ * last; that times are converted; that a change of the members is noticed and brings nothing old
+ * back.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/hash.h"
+#include "bench/own_pool.h"
+#include "cache/scan.h"
+#include "check/check.h"
+#include "client/refused.h"
+#include "client/view.h"
+#include "fabric/shm.h"
+#include "pool/spread.h"
+#include "support/cut.h"
+
+#define NODES 3u
+#define KEYS  6000u
+
+struct rig {
+	struct own_pool pool[NODES];
+	char list[NODES * 80];
+	struct cuts cuts;
+	struct client *client;
+	struct session *session;
+	struct spread_record record;
+	uint8_t table[SPREAD_PARTITIONS];
+};
+
+static char error[512];
+
+static void make_pools(struct rig *r)
+{
+	*r = (struct rig){0};
+	for (unsigned i = 0; i < NODES; i++) {
+		struct plan_wish wish = {.pool_bytes = (8u + 4u * i) << 20,
+					 .object_bytes = 100,
+					 .cn_max = 8,
+					 .policy = "forge"};
+
+		assert_int_equal(own_pool_create(&r->pool[i], &wish, error, sizeof(error)), 0);
+		snprintf(r->list + strlen(r->list), 80, "%s%s", i ? "," : "", r->pool[i].name);
+	}
+}
+
+static void attach(struct rig *r)
+{
+	struct client_options options = {
+	    .session_count = 2, .wrap = cuts_wrap, .wrap_context = &r->cuts, .seed = 1};
+
+	r->cuts.user = pthread_self();
+	if (client_open(r->list, &options, &r->client, error, sizeof(error)))
+		fail_msg("%s", error);
+	if (session_open(r->client, &r->session, error, sizeof(error)))
+		fail_msg("%s", error);
+}
+
+/* The record as a node has it. */
+static void learn(struct rig *r)
+{
+	struct cache *c;
+	static struct spread_view v;
+
+	assert_int_equal(view_cache(session_view(r->session), 0, &c), 0);
+	assert_int_equal(spread_read(c->worker, c->cn->pool, &v), 0);
+	r->record = *v.record;
+	spread_table(&r->record, r->table);
+}
+
+static void open_rig(struct rig *r)
+{
+	make_pools(r);
+	attach(r);
+	learn(r);
+}
+
+static void detach(struct rig *r)
+{
+	session_close(r->session);
+	client_close(r->client);
+}
+
+static void close_rig(struct rig *r)
+{
+	detach(r);
+	for (unsigned i = 0; i < NODES; i++)
+		own_pool_forget(&r->pool[i]);
+}
+
+static struct cache_key key_of(unsigned n)
+{
+	static char text[32];
+
+	return (struct cache_key){text, (uint32_t)snprintf(text, sizeof(text), "key-%u", n)};
+}
+
+static unsigned member_of(const struct rig *r, unsigned n)
+{
+	struct cache_key key = key_of(n);
+
+	return r->table[spread_partition(hash_key(key.data, key.bytes))];
+}
+
+/* Pools are formatted with ids that become the members'. */
+static struct cut *cut_of(struct rig *r, unsigned member)
+{
+	return cuts_of(&r->cuts, r->record.member[member].id);
+}
+
+static int set(struct rig *r, unsigned n, unsigned version)
+{
+	char value[32];
+	int bytes = snprintf(value, sizeof(value), "%u.%u", n, version);
+
+	return session_set(r->session, key_of(n),
+			   &(struct cache_item){.value = value, .bytes = (uint32_t)bytes});
+}
+
+/* The version of a hit, or FORGE_MISS as -1; every other answer fails the test. */
+static int version_of(struct rig *r, unsigned n)
+{
+	struct cache_value v;
+	unsigned key, version;
+	char text[32];
+	int status = session_get(r->session, key_of(n), &v);
+
+	if (status == FORGE_MISS)
+		return -1;
+	assert_int_equal(status, 0);
+	assert_true(v.bytes < sizeof(text));
+	memcpy(text, v.data, v.bytes);
+	text[v.bytes] = '\0';
+	assert_int_equal(sscanf(text, "%u.%u", &key, &version), 2);
+	assert_int_equal(key, n);
+	return (int)version;
+}
+
+/* Until the thread of the client has brought a node back for the n-th time; it has 20 s. */
+static void wait_for_return(struct rig *r, uint64_t n)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+	uint64_t losses, returns = 0;
+
+	for (unsigned i = 0; i < 20000 && returns < n; i++) {
+		client_losses(r->client, &losses, &returns);
+		nanosleep(&nap, NULL);
+		session_tend(r->session); /* lets go of what the old connection held */
+	}
+	assert_int_equal(returns, n);
+}
+
+static void check_pools(struct rig *r, uint64_t stored[NODES])
+{
+	for (unsigned i = 0; i < NODES; i++) {
+		struct check_options options = {0};
+		struct check_report report;
+		struct shm_map *map;
+		struct fab *fab;
+		struct worker w;
+		struct pool pool;
+
+		assert_int_equal(shm_map_open(r->pool[i].name, 0, error, sizeof(error), &map), 0);
+		assert_int_equal(shm_open_connection(map, &fab), 0);
+		worker_init(&w, fab, clock_monotonic(), 1);
+		assert_int_equal(pool_open(&w, &pool, error, sizeof(error)), 0);
+		assert_int_equal(check_pool(&w, &pool, &options, &report, NULL, NULL), 0);
+		assert_int_equal(report.findings, 0);
+		if (stored)
+			stored[i] = report.slots_live;
+		fab_close(fab);
+		shm_map_close(map);
+	}
+}
+
+/* ---- where keys are ----------------------------------------------------------------------- */
+
+static void test_keys(void **state)
+{
+	struct rig r;
+	uint64_t stored[NODES], sum = 0, due[NODES] = {0};
+
+	open_rig(&r);
+	for (unsigned n = 0; n < KEYS; n++) {
+		assert_int_equal(set(&r, n, 1), 0);
+		due[member_of(&r, n)]++;
+	}
+	for (unsigned n = 0; n < KEYS; n += 3)
+		assert_int_equal(set(&r, n, 2), 0);
+	for (unsigned n = 0; n < KEYS; n++)
+		assert_int_equal(version_of(&r, n), n % 3 ? 1 : 2);
+	for (unsigned n = 0; n < KEYS; n += 5) {
+		assert_int_equal(session_delete(r.session, key_of(n)), 0);
+		due[member_of(&r, n)]--;
+		assert_int_equal(version_of(&r, n), -1);
+	}
+	const struct cache_counters *count = session_counters(r.session);
+
+	assert_int_equal(count->sets, KEYS + KEYS / 3);
+	assert_int_equal(count->gets, KEYS + KEYS / 5);
+	assert_int_equal(count->gets_lost, 0);
+	detach(&r);
+	check_pools(&r, stored);
+	for (unsigned i = 0; i < NODES; i++) {
+		unsigned member = 0;
+
+		sum += stored[i];
+		/* Which member a pool is, its weight tells: they are of three sizes. */
+		while (r.record.member[member].weight != spread_weight(r.pool[i].plan.pool_bytes))
+			member++;
+		assert_int_equal(stored[i], due[member]);
+	}
+	assert_int_equal(sum, KEYS - KEYS / 5);
+	attach(&r);
+	assert_int_equal(session_flush(r.session), 0);
+	for (unsigned n = 0; n < KEYS; n++)
+		assert_int_equal(version_of(&r, n), -1);
+	close_rig(&r);
+}
+
+/* Conditional operations, and ids, on each node. */
+static void test_changes(void **state)
+{
+	struct rig r;
+
+	open_rig(&r);
+	for (unsigned n = 0; n < 300; n++) {
+		struct cache_item item = {.value = "5", .bytes = 1};
+		struct cache_arith one = {.delta = 1};
+		struct cache_value v;
+		uint64_t id = 0, number = 0;
+
+		assert_int_equal(session_store(r.session, key_of(n), CACHE_ADD, &item, &id), 0);
+		assert_int_equal(session_store(r.session, key_of(n), CACHE_ADD, &item, NULL),
+				 FORGE_NOT_STORED);
+		item.cas_id = id;
+		assert_int_equal(session_store(r.session, key_of(n), CACHE_CAS, &item, &id), 0);
+		assert_int_equal(session_store(r.session, key_of(n), CACHE_CAS, &item, NULL),
+				 FORGE_EXISTS);
+		assert_int_equal(session_arithmetic(r.session, key_of(n), &one, &number, &id), 0);
+		assert_int_equal(number, 6);
+		assert_int_equal(session_get(r.session, key_of(n), &v), 0);
+		assert_int_equal(v.cas_id, id);
+		assert_int_equal(session_delete_if(r.session, key_of(n), id + 1), FORGE_EXISTS);
+		assert_int_equal(session_delete_if(r.session, key_of(n), id), 0);
+	}
+	detach(&r);
+	check_pools(&r, NULL); /* what came and left is counted in each, and adds up */
+	attach(&r);
+	close_rig(&r);
+}
+
+/* ---- losing one --------------------------------------------------------------------------- */
+
+static void test_loss(void **state)
+{
+	struct rig r;
+	unsigned lost_keys = 0, refused = 0;
+
+	open_rig(&r);
+	for (unsigned n = 0; n < KEYS; n++)
+		assert_int_equal(set(&r, n, 1), 0);
+	atomic_store(&r.cuts.connects_by_user, 0);
+	cut_down(cut_of(&r, 1));
+	for (unsigned n = 0; n < KEYS; n++) {
+		int is_lost = member_of(&r, n) == 1;
+
+		lost_keys += (unsigned)is_lost;
+		assert_int_equal(version_of(&r, n), is_lost ? -1 : 1);
+		if (n % 4 == 0) {
+			assert_int_equal(set(&r, n, 2), is_lost ? FORGE_E_NODE : 0);
+			refused += (unsigned)is_lost;
+		}
+		if (n % 4 == 1) {
+			assert_int_equal(session_delete(r.session, key_of(n)),
+					 is_lost ? FORGE_E_NODE : 0);
+			refused += (unsigned)is_lost;
+		}
+	}
+	const struct cache_counters *count = session_counters(r.session);
+
+	assert_int_equal(count->gets_lost, lost_keys);
+	assert_int_equal(count->changes_refused, refused);
+	assert_true(lost_keys > KEYS / 5 && refused > KEYS / 10);
+	cut_up(cut_of(&r, 1));
+	wait_for_return(&r, 1);
+	/* Warm, and of what was refused neither the old nor the new. */
+	for (unsigned n = 0; n < KEYS; n++) {
+		int is_lost = member_of(&r, n) == 1, due = 1;
+
+		if (n % 4 == 0)
+			due = is_lost ? -1 : 2;
+		else if (n % 4 == 1)
+			due = -1;
+		assert_int_equal(version_of(&r, n), due);
+		assert_int_equal(set(&r, n, 3), 0);
+		assert_int_equal(version_of(&r, n), 3);
+	}
+	/* All that was spent on coming back the client's thread did. */
+	assert_int_equal(atomic_load(&r.cuts.connects_by_user), 0);
+	assert_true(atomic_load(&r.cuts.connects_by_others) > 0);
+	detach(&r);
+	check_pools(&r, NULL);
+	attach(&r);
+	close_rig(&r);
+}
+
+/* More refused keys than are kept: the node comes back empty rather than with something old. */
+static void test_too_many_refused(void **state)
+{
+	struct rig r;
+	unsigned refused = 0, n = KEYS;
+
+	open_rig(&r);
+	for (unsigned i = 0; i < KEYS; i++)
+		assert_int_equal(set(&r, i, 1), 0);
+	cut_down(cut_of(&r, 2));
+	for (; refused <= REFUSED_KEYS_MAX; n++)
+		if (member_of(&r, n) == 2) {
+			assert_int_equal(session_delete(r.session, key_of(n)), FORGE_E_NODE);
+			refused++;
+		}
+	cut_up(cut_of(&r, 2));
+	wait_for_return(&r, 1);
+	for (unsigned i = 0; i < KEYS; i++)
+		assert_int_equal(version_of(&r, i), member_of(&r, i) == 2 ? -1 : 1);
+	close_rig(&r);
+}
+
+/* A flush that did not reach a node is made up for. */
+static void test_refused_flush(void **state)
+{
+	struct rig r;
+
+	open_rig(&r);
+	for (unsigned i = 0; i < 300; i++)
+		assert_int_equal(set(&r, i, 1), 0);
+	cut_down(cut_of(&r, 0));
+	assert_int_equal(session_flush(r.session), FORGE_E_NODE);
+	cut_up(cut_of(&r, 0));
+	wait_for_return(&r, 1);
+	for (unsigned i = 0; i < 300; i++)
+		assert_int_equal(version_of(&r, i), -1);
+	close_rig(&r);
+}
+
+/*
+ * The connection ends at each verb of a Set and of a Delete in turn, that verb landing or not.
+ * Whatever the node has then, after its return the old value is not read again by who was refused.
+ */
+static void test_half_way(void **state)
+{
+	struct rig r;
+	uint64_t losses, returns = 0;
+	unsigned n = 0, cuts = 0;
+
+	open_rig(&r);
+	while (member_of(&r, n) != 0)
+		n++;
+	for (unsigned kind = 0; kind < 4; kind++) {
+		int status = FORGE_E_NODE;
+
+		for (uint64_t verb = 1; status == FORGE_E_NODE; verb++) {
+			struct cut *cut = cut_of(&r, 0);
+
+			assert_int_equal(set(&r, n, 1), 0);
+			atomic_store(&cut->last_lands, (int)(kind & 1));
+			atomic_store(&cut->verbs_left, verb);
+			status = kind & 2 ? session_delete(r.session, key_of(n)) : set(&r, n, 2);
+			atomic_store(&cut->verbs_left, 0);
+			client_losses(r.client, &losses, &returns);
+			if (status != FORGE_E_NODE)
+				break;
+			cuts++;
+			cut_up(cut);
+			wait_for_return(&r, returns + 1);
+			assert_int_equal(version_of(&r, n), -1);
+		}
+		assert_int_equal(status, 0);
+		assert_int_equal(version_of(&r, n), kind & 2 ? -1 : 2);
+	}
+	assert_true(cuts >= 8);
+	detach(&r);
+	check_pools(&r, NULL);
+	attach(&r);
+	close_rig(&r);
+}
+
+/* With no node left there is nobody to go on with: an error, and not a cache that always misses. */
+static void test_all_lost(void **state)
+{
+	struct rig r;
+	struct cache_value v;
+
+	open_rig(&r);
+	assert_int_equal(set(&r, 1, 1), 0);
+	for (unsigned i = 0; i < NODES; i++)
+		cut_down(cut_of(&r, i));
+	for (unsigned n = 0; n < 100; n++)
+		session_get(r.session, key_of(n), &v);
+	for (unsigned n = 0; n < 100; n++)
+		assert_int_equal(session_get(r.session, key_of(n), &v), FORGE_E_NODE);
+	assert_int_equal(session_tend(r.session), FORGE_E_NODE);
+	for (unsigned i = 0; i < NODES; i++)
+		cut_up(cut_of(&r, i));
+	wait_for_return(&r, NODES);
+	assert_int_equal(version_of(&r, 1), 1);
+	close_rig(&r);
+}
+
+/* A cache on one node comes back as well. */
+static void test_alone(void **state)
+{
+	struct rig r;
+	struct cache_value v;
+
+	make_pools(&r);
+	snprintf(r.list, sizeof(r.list), "%s", r.pool[0].name);
+	attach(&r);
+	assert_int_equal(set(&r, 1, 1), 0);
+	assert_int_equal(set(&r, 2, 1), 0);
+	struct cut *cut = cuts_of(&r.cuts, client_pool(r.client)->pool_id);
+
+	cut_down(cut);
+	assert_int_equal(session_get(r.session, key_of(1), &v), FORGE_E_NODE);
+	assert_int_equal(session_delete(r.session, key_of(2)), FORGE_E_NODE);
+	cut_up(cut);
+	wait_for_return(&r, 1);
+	assert_int_equal(version_of(&r, 1), 1);
+	assert_int_equal(version_of(&r, 2), -1);
+	close_rig(&r);
+}
+
+/* A client may begin while a node is lost, if at least half are there. */
+static void test_open_without(void **state)
+{
+	struct rig r;
+	struct client_options options = {
+	    .session_count = 1, .wrap = cuts_wrap, .wrap_context = &r.cuts, .seed = 2};
+	struct client *other;
+
+	open_rig(&r);
+	for (unsigned n = 0; n < 300; n++)
+		assert_int_equal(set(&r, n, 1), 0);
+	cut_down(cut_of(&r, 1));
+	detach(&r);
+	attach(&r);
+	for (unsigned n = 0; n < 300; n++)
+		assert_int_equal(version_of(&r, n), member_of(&r, n) == 1 ? -1 : 1);
+	cut_down(cut_of(&r, 2));
+	assert_int_equal(client_open(r.list, &options, &other, error, sizeof(error)), FORGE_E_NODE);
+	assert_non_null(strstr(error, "at least half"));
+	cut_up(cut_of(&r, 1));
+	cut_up(cut_of(&r, 2));
+	wait_for_return(&r, 2);
+	for (unsigned n = 0; n < 300; n++)
+		if (member_of(&r, n) == 1)
+			assert_int_equal(version_of(&r, n), 1);
+	close_rig(&r);
+}
+
+/* ---- time --------------------------------------------------------------------------------- */
+
+/* Each node counts its own time; values live as long as the caller said on all of them. */
+static void test_times(void **state)
+{
+	const struct timespec nap = {.tv_nsec = 60000000};
+	struct rig r;
+
+	make_pools(&r);
+	for (unsigned i = 0; i < NODES; i++) {
+		struct shm_map *map;
+
+		assert_int_equal(shm_map_open(r.pool[i].name, 0, error, sizeof(error), &map), 0);
+		((struct layout_superblock *)shm_map_base(map))->time.base_ms =
+		    UINT64_C(1000000) * (i * i + 1);
+		shm_map_close(map);
+	}
+	attach(&r);
+	for (unsigned n = 0; n < 60; n++) {
+		uint64_t expiry = session_expiry_in(r.session, n % 2 ? 50 : 50000);
+		struct cache_value v;
+
+		assert_int_equal(session_set(r.session, key_of(n),
+					     &(struct cache_item){
+						 .value = "v", .bytes = 1, .expiry_ms = expiry}),
+				 0);
+		assert_int_equal(session_get(r.session, key_of(n), &v), 0);
+		assert_int_equal(v.expiry_ms, expiry);
+		assert_int_equal(session_touch(r.session, key_of(n), expiry + 1, &v), 0);
+		assert_int_equal(session_get(r.session, key_of(n), &v), 0);
+		assert_int_equal(v.expiry_ms, expiry + 1);
+	}
+	nanosleep(&nap, NULL);
+	for (unsigned n = 0; n < 60; n++) {
+		struct cache_value v;
+
+		assert_int_equal(session_get(r.session, key_of(n), &v), n % 2 ? FORGE_MISS : 0);
+	}
+	close_rig(&r);
+}
+
+/* ---- changing the members ----------------------------------------------------------------- */
+
+/* A node of a change, reached by itself. */
+struct changer {
+	struct shm_map *map;
+	struct fab *fab;
+	struct worker w;
+	struct pool pool;
+	struct spread_view view;
+	struct spread_step step;
+};
+
+static void change_open(struct changer *c, const char *name)
+{
+	assert_int_equal(shm_map_open(name, 0, error, sizeof(error), &c->map), 0);
+	assert_int_equal(shm_open_connection(c->map, &c->fab), 0);
+	worker_init(&c->w, c->fab, clock_monotonic(), 1);
+	assert_int_equal(pool_open(&c->w, &c->pool, error, sizeof(error)), 0);
+}
+
+/* The members whose bits are set, of an epoch one higher. */
+static void change_members(struct rig *r, unsigned which)
+{
+	struct changer c[NODES];
+	struct spread_member members[NODES];
+	struct spread_record next, before;
+	uint32_t n = 0;
+
+	for (unsigned i = 0; i < NODES; i++) {
+		change_open(&c[i], r->pool[i].name);
+		assert_int_equal(spread_read(&c[i].w, &c[i].pool, &c[i].view), 0);
+		if (which >> i & 1)
+			members[n++] =
+			    (struct spread_member){spread_page_member(&c[i].view.page),
+						   spread_weight(c[i].pool.plan.pool_bytes)};
+	}
+	before = *c[0].view.record;
+	assert_int_equal(spread_record_make(&next, before.id, before.epoch + 1, members, n), 0);
+	for (unsigned i = 0; i < NODES; i++) {
+		spread_plan(&c[i].view, &before, &next, spread_page_member(&c[i].view.page), 0,
+			    &c[i].step);
+		assert_int_equal(spread_claim(&c[i].w, 77, 0), 0);
+		assert_int_equal(spread_claim(&c[i].w, 78, 0), FORGE_E_AGAIN);
+		assert_int_equal(spread_prepare(&c[i].w, &c[i].view, &next, &c[i].step), 0);
+	}
+	for (unsigned i = 0; i < NODES; i++)
+		assert_int_equal(spread_commit(&c[i].w, &c[i].pool, next.epoch, &c[i].step), 0);
+	for (unsigned i = 0; i < NODES; i++) {
+		assert_int_equal(spread_unclaim(&c[i].w, 77), 0);
+		fab_close(c[i].fab);
+		shm_map_close(c[i].map);
+	}
+}
+
+static void list_members(struct rig *r, unsigned which)
+{
+	r->list[0] = '\0';
+	for (unsigned i = 0; i < NODES; i++)
+		if (which >> i & 1)
+			snprintf(r->list + strlen(r->list), 80, "%s%s", r->list[0] ? "," : "",
+				 r->pool[i].name);
+}
+
+/*
+ * The last pool leaves and returns.  Whoever works by the old record is told at his next operation
+ * that starts 1 ms later; what stays where it was is kept each time; of what a node had before the
+ * others had it nothing is found, although it lies there still.
+ */
+static void test_members_change(void **state)
+{
+	const struct timespec sample = {.tv_nsec = 3000000};
+	struct rig r;
+	unsigned kept = 0, moved = 0;
+
+	open_rig(&r);
+	uint64_t leaver = 0;
+
+	for (unsigned m = 0; m < NODES; m++)
+		if (r.record.member[m].weight == spread_weight(r.pool[2].plan.pool_bytes))
+			leaver = r.record.member[m].id;
+	for (unsigned n = 0; n < KEYS; n++)
+		assert_int_equal(set(&r, n, 1), 0);
+	change_members(&r, 3);
+	nanosleep(&sample, NULL);
+	for (unsigned n = 0; n < 300; n++) {
+		struct cache_value v;
+
+		assert_int_equal(session_get(r.session, key_of(n), &v), FORGE_E_SPREAD);
+		assert_int_equal(set(&r, n, 9), FORGE_E_SPREAD);
+		assert_int_equal(session_delete(r.session, key_of(n)), FORGE_E_SPREAD);
+	}
+	assert_int_equal(session_flush(r.session), FORGE_E_SPREAD);
+	detach(&r);
+	struct client *stranger;
+	struct client_options options = {0};
+
+	/* The old list, and the one who left by himself. */
+	assert_int_equal(client_open(r.list, &options, &stranger, error, sizeof(error)),
+			 FORGE_E_INVAL);
+	assert_non_null(strstr(error, "taken out"));
+	assert_int_equal(client_open(r.pool[2].name, &options, &stranger, error, sizeof(error)),
+			 FORGE_E_INVAL);
+	list_members(&r, 3);
+	attach(&r);
+	for (unsigned n = 0; n < KEYS; n++) {
+		int had_it = r.record.member[member_of(&r, n)].id == leaver;
+
+		assert_int_equal(version_of(&r, n), had_it ? -1 : 1);
+		if (n % 2)
+			assert_int_equal(set(&r, n, 2), 0);
+	}
+	detach(&r);
+	change_members(&r, 7);
+	list_members(&r, 7);
+	attach(&r);
+	learn(&r);
+	assert_int_equal(r.record.epoch, 3);
+	for (unsigned n = 0; n < KEYS; n++) {
+		int is_back = r.record.member[member_of(&r, n)].id == leaver;
+
+		assert_int_equal(version_of(&r, n), is_back ? -1 : n % 2 ? 2 : 1);
+		kept += !is_back;
+		moved += is_back;
+	}
+	assert_true(kept > KEYS / 3 && moved > KEYS / 4);
+	/* Now the others get back what they had: they are flushed. */
+	detach(&r);
+	change_members(&r, 3);
+	list_members(&r, 3);
+	attach(&r);
+	for (unsigned n = 0; n < KEYS; n++)
+		assert_int_equal(version_of(&r, n), -1);
+	close_rig(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_keys),	   cmocka_unit_test(test_changes),
+	    cmocka_unit_test(test_loss),	   cmocka_unit_test(test_too_many_refused),
+	    cmocka_unit_test(test_refused_flush),  cmocka_unit_test(test_half_way),
+	    cmocka_unit_test(test_all_lost),	   cmocka_unit_test(test_alone),
+	    cmocka_unit_test(test_open_without),   cmocka_unit_test(test_times),
+	    cmocka_unit_test(test_members_change),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
