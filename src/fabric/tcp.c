@@ -387,7 +387,7 @@ static int tcp_sleep_on(struct fab *f, struct pollfd *out)
 {
 	const struct tcp_fab *t = (const struct tcp_fab *)f;
 
-	if (t->lost || t->stream.fd < 0)
+	if (t->lost || t->stream.fd < 0 || tcp_stream_has_pending(&t->stream))
 		return 0;
 	*out = (struct pollfd){
 	    .fd = t->stream.fd,

@@ -29,6 +29,8 @@
 
 #define TCP_BUFFER_BYTES 65536u
 
+struct pass;
+
 /* Where the node is, and as whom to come; 0 in any number means its default. */
 struct tcp_settings {
 	const char *where; /* tcp://host:port, tcp://[address]:port or unix:/path */
@@ -36,6 +38,7 @@ struct tcp_settings {
 	uint8_t role;			       /* enum wire_role, the least needed; 0: full */
 	uint64_t fingerprint;		       /* of the layout one was built with; 0: any */
 	uint32_t deadline_ms;		       /* of an op, and of connecting */
+	const struct pass *pass; /* key and TLS, borrowed while one dials; NULL: none */
 };
 
 /* Is that the name of something this provider reaches?  Pure. */

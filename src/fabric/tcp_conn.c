@@ -26,30 +26,9 @@
 /* Room that any answer but data of a READ has enough with. */
 #define ANSWER_BYTES  (sizeof(struct wire_reply) + 8)
 #define CONTROL_BYTES (sizeof(struct wire_reply) + WIRE_STAT_BYTES_MAX)
-#define HELLO_BYTES   (sizeof(struct wire_step) + sizeof(struct wire_welcome) + 256)
 
 static_assert(CONTROL_BYTES <= TCP_SERVER_OUT_BYTES && HELLO_BYTES <= CONTROL_BYTES,
 	      "any answer fits the empty buffer");
-
-/* What a connection is told to have sent is not what it promised: close it. */
-#define BROKEN (-1)
-
-/* Bytes to be sent, in the thread's buffer. */
-struct answers {
-	unsigned char *at;
-	size_t bytes;
-};
-
-static inline size_t room(const struct answers *out)
-{
-	return TCP_SERVER_OUT_BYTES - out->bytes;
-}
-
-static inline void put(struct answers *out, const void *bytes, size_t count)
-{
-	memcpy(out->at + out->bytes, bytes, count);
-	out->bytes += count;
-}
 
 static inline void put_reply(struct answers *out, const struct wire_request *r, int status,
 			     uint32_t len)
@@ -216,74 +195,6 @@ static ssize_t begin_request(struct tcp_conn *c, const unsigned char *in, size_t
 	return sizeof(r);
 }
 
-/* ---- hello -------------------------------------------------------------------------------- */
-
-PRINTF_LIKE(4, 5)
-static void refuse(struct tcp_conn *c, struct answers *out, int status, const char *format, ...)
-{
-	struct wire_refusal refusal = {.status = status};
-	struct wire_step step = {.step = WIRE_STEP_REFUSAL};
-	char sentence[200];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(sentence, sizeof(sentence), format, args);
-	va_end(args);
-	step.bytes = (uint32_t)(sizeof(refusal) + strlen(sentence));
-	put(out, &step, sizeof(step));
-	put(out, &refusal, sizeof(refusal));
-	put(out, sentence, strlen(sentence));
-	c->state = TCP_CONN_LAST;
-	tcp_count(&c->thread->counts.refused, 1);
-}
-
-static void welcome(struct tcp_conn *c, const struct wire_hello *h, struct answers *out)
-{
-	struct tcp_server *s = c->thread->server;
-	struct wire_step step = {.step = WIRE_STEP_WELCOME, .bytes = sizeof(struct wire_welcome)};
-	struct wire_welcome w;
-
-	c->kind = h->kind;
-	c->role = h->role;
-	tcp_describe(s, c, &w);
-	if (h->fingerprint && h->fingerprint != w.fingerprint) {
-		refuse(c, out, FORGE_E_LAYOUT,
-		       "the pool has another layout than this client was built for: use the same "
-		       "version of forge on both sides");
-		return;
-	}
-	int status = tcp_instance_attach(s, h->instance, c);
-
-	if (status) {
-		refuse(c, out, status,
-		       status == FORGE_E_AGAIN ? "this instance has ended: come back as a new one"
-					       : "the node is out of memory");
-		return;
-	}
-	put(out, &step, sizeof(step));
-	put(out, &w, sizeof(w));
-	c->state = TCP_CONN_REQUEST;
-}
-
-static ssize_t take_hello(struct tcp_conn *c, const unsigned char *in, size_t bytes,
-			  struct answers *out)
-{
-	struct wire_hello h;
-
-	if (bytes > 0 && in[0] != (WIRE_MAGIC & 0xff))
-		return BROKEN;
-	if (bytes < sizeof(h))
-		return 0;
-	memcpy(&h, in, sizeof(h));
-	if (h.magic != WIRE_MAGIC || h.version == 0 || h.kind < WIRE_DATA ||
-	    h.kind > WIRE_CONTROL || h.role < WIRE_FULL || h.role > WIRE_METRICS || h.zero[0] ||
-	    h.zero[1] || h.zero[2])
-		return BROKEN;
-	c->thread->greeting--;
-	welcome(c, &h, out);
-	return sizeof(h);
-}
-
 /* ---- a turn ------------------------------------------------------------------------------- */
 
 /*
@@ -308,7 +219,8 @@ static ssize_t execute_all(struct tcp_conn *c, const unsigned char *in, size_t b
 		}
 		switch (c->state) {
 		case TCP_CONN_HELLO:
-			used = take_hello(c, in + at, bytes - at, out);
+		case TCP_CONN_PROOF:
+			used = tcp_greet(c, in + at, bytes - at, out);
 			break;
 		case TCP_CONN_REQUEST:
 			used = begin_request(c, in + at, bytes - at, out);
@@ -338,10 +250,33 @@ static ssize_t execute_all(struct tcp_conn *c, const unsigned char *in, size_t b
 	}
 }
 
+/* As send() and recv(), as far as they go at once. */
+static ssize_t send_records(struct tcp_conn *c, const unsigned char *at, size_t bytes)
+{
+	size_t sum = 0;
+	ssize_t n = 0;
+
+	while (sum < bytes && (n = tls_send(c->tls, at + sum, bytes - sum)) > 0)
+		sum += (size_t)n;
+	return sum ? (ssize_t)sum : n;
+}
+
+static ssize_t receive_records(struct tcp_conn *c, unsigned char *at, size_t bytes)
+{
+	size_t sum = 0;
+	ssize_t n = 0;
+
+	/* What ended or failed does so again at the next call. */
+	while (sum < bytes && (n = tls_recv(c->tls, at + sum, bytes - sum)) > 0)
+		sum += (size_t)n;
+	return sum ? (ssize_t)sum : n;
+}
+
 /* Send; how much went, or -1 when nothing ever will. */
 static ssize_t send_some(struct tcp_conn *c, const unsigned char *at, size_t bytes)
 {
-	ssize_t n = send(c->fd, at, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t n = likely(!c->tls) ? send(c->fd, at, bytes, MSG_DONTWAIT | MSG_NOSIGNAL)
+				    : send_records(c, at, bytes);
 
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
 		return 0;
@@ -396,7 +331,10 @@ static ssize_t fill(struct tcp_conn *c)
 		return (ssize_t)c->in_bytes;
 	}
 	memcpy(in, c->head, kept);
-	n = recv(c->fd, in + kept, TCP_SERVER_IN_BYTES - kept, MSG_DONTWAIT);
+	if (unlikely(c->guest) && tcp_greet_first(c))
+		return -1;
+	n = likely(!c->tls) ? recv(c->fd, in + kept, TCP_SERVER_IN_BYTES - kept, MSG_DONTWAIT)
+			    : receive_records(c, in + kept, TCP_SERVER_IN_BYTES - kept);
 	if (n == 0) {
 		c->is_orderly = kept == 0 && c->state <= TCP_CONN_REQUEST;
 		return -1;
@@ -427,8 +365,11 @@ enum tcp_turn tcp_conn_turn(struct tcp_conn *c)
 	}
 	if (likely(c->state != TCP_CONN_READ || c->in)) {
 		bytes = fill(c);
-		if (bytes <= 0)
-			return bytes ? TCP_TURN_END : TCP_TURN_DONE;
+		if (bytes < 0)
+			return TCP_TURN_END;
+		if (bytes == 0)
+			return unlikely(c->tls) && tls_wants_out(c->tls) ? TCP_TURN_OUT
+									 : TCP_TURN_DONE;
 	}
 	do {
 		struct answers out = {t->out, 0};
@@ -460,5 +401,5 @@ enum tcp_turn tcp_conn_turn(struct tcp_conn *c)
 	c->head_bytes = (unsigned char)(bytes - at);
 	assert((size_t)(bytes - at) <= sizeof(c->head));
 	memcpy(c->head, t->in + at, c->head_bytes);
-	return TCP_TURN_DONE;
+	return unlikely(c->tls) && tls_has_pending(c->tls) ? TCP_TURN_AGAIN : TCP_TURN_DONE;
 }

@@ -101,9 +101,12 @@ static size_t put_line(char *text, size_t room, size_t used, const char *name, u
 size_t tcp_server_print(struct tcp_server *s, char *text, size_t text_bytes)
 {
 	struct tcp_server_counts n;
+	struct gate_counts gate = {0};
 	size_t used = 0;
 
 	tcp_server_count(s, &n);
+	if (s->door)
+		gate_count(door_gate(s->door), &gate);
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -112,6 +115,10 @@ size_t tcp_server_print(struct tcp_server *s, char *text, size_t text_bytes)
 	    {"connections", n.connections},
 	    {"connections_total", n.connections_total},
 	    {"connections_refused", n.refused},
+	    {"strangers", gate.pending},
+	    {"strangers_failed", gate.failed},
+	    {"strangers_too_many", gate.full},
+	    {"strangers_turned_away", gate.turned_away},
 	    {"instances", n.instances},
 	    {"instances_fenced", n.fenced},
 	    {"ops_read", n.ops[FAB_READ]},

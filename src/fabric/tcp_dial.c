@@ -1,5 +1,5 @@
 /*
- * tcp_dial.c: name, address, socket, hello, welcome.
+ * tcp_dial.c: name, address, socket.
  *
  * The deadline is that of one op, for each address the host's name has and for the hello: a host
  * with a dead IPv6 address is reached by its other one.
@@ -20,15 +20,8 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "fabric/tcp_dial_inside.h"
 #include "fabric/tcp_place.h"
-
-#define REFUSE(e, status, ...) (snprintf((e).text, (e).bytes, __VA_ARGS__), (status))
-
-/* Where an error sentence goes. */
-struct error_out {
-	char *text;
-	size_t bytes;
-};
 
 int tcp_is_where(const char *where)
 {
@@ -47,25 +40,6 @@ void tcp_instance(uint8_t out[WIRE_INSTANCE_BYTES])
 	}
 }
 
-static uint64_t now_ms(void)
-{
-	return clock_now_ns(clock_monotonic()) / 1000000;
-}
-
-/* Wait for the socket, until end_ms.  Is it ready? */
-static int wait_until(int fd, short events, uint64_t end_ms)
-{
-	struct pollfd p = {.fd = fd, .events = events};
-
-	for (;;) {
-		uint64_t now = now_ms();
-		int n = now < end_ms ? poll(&p, 1, (int)(end_ms - now)) : 0;
-
-		if (n >= 0 || errno != EINTR)
-			return n > 0;
-	}
-}
-
 /* A connected socket, or -1 with errno. */
 static int connect_to(const struct sockaddr *address, socklen_t bytes, uint32_t deadline_ms)
 {
@@ -79,7 +53,7 @@ static int connect_to(const struct sockaddr *address, socklen_t bytes, uint32_t 
 		error = errno;
 	/* EAGAIN: a Unix socket whose node has not accepted many others yet. */
 	if (error == EINPROGRESS || error == EINTR) {
-		if (!wait_until(fd, POLLOUT, now_ms() + deadline_ms))
+		if (!dial_wait_until(fd, POLLOUT, dial_now_ms() + deadline_ms))
 			error = ETIMEDOUT;
 		else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0)
 			error = errno;
@@ -133,7 +107,7 @@ static int dial_unix(const struct tcp_place *p, const struct tcp_settings *s, st
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	uint32_t deadline_ms = tcp_deadline_ms(s);
-	uint64_t end_ms = now_ms() + deadline_ms;
+	uint64_t end_ms = dial_now_ms() + deadline_ms;
 	int fd;
 
 	strcpy(address.sun_path, p->path);
@@ -144,7 +118,7 @@ static int dial_unix(const struct tcp_place *p, const struct tcp_settings *s, st
 		/* Its backlog is full, and there is nothing to wait on. */
 		if (errno == EAGAIN)
 			poll(NULL, 0, 1);
-	} while (errno == EAGAIN && now_ms() < end_ms);
+	} while (errno == EAGAIN && dial_now_ms() < end_ms);
 	return fail_connect(s->where, deadline_ms, e);
 }
 
@@ -170,114 +144,6 @@ static int dial_tcp(const struct tcp_place *p, const struct tcp_settings *s, str
 	return fd;
 }
 
-/* Receive exactly that many bytes.  0, or FORGE_E_NODE with errno, 0 for an end. */
-static int receive_all(struct tcp_stream *s, void *buf, size_t bytes, uint64_t end_ms)
-{
-	unsigned char *at = buf;
-
-	while (bytes > 0) {
-		struct iovec iov = {at, bytes};
-		ssize_t n;
-
-		errno = 0;
-		n = tcp_stream_receive(s, &iov, 1);
-		if (n < 0)
-			return FORGE_E_NODE;
-		if (n == 0 && !wait_until(s->fd, POLLIN, end_ms)) {
-			errno = ETIMEDOUT;
-			return FORGE_E_NODE;
-		}
-		at += n;
-		bytes -= (size_t)n;
-	}
-	return FORGE_OK;
-}
-
-static int fail_hello(const char *where, struct error_out e)
-{
-	if (errno == ETIMEDOUT)
-		return REFUSE(e, FORGE_E_NODE,
-			      "%s accepted the connection and then said nothing: is it a memory "
-			      "node, and does it run?",
-			      where);
-	return REFUSE(e, FORGE_E_NODE,
-		      "%s closed the connection at once: it is no memory node, is ending, or wants "
-		      "an encrypted connection",
-		      where);
-}
-
-/* The node's reason, with what is not for a terminal taken out. */
-static int refused(const char *where, const unsigned char *bytes, size_t count, struct error_out e)
-{
-	struct wire_refusal r;
-	char sentence[256];
-	size_t n = 0;
-
-	if (count < sizeof(r))
-		return REFUSE(e, FORGE_E_NODE, "%s refused without a reason", where);
-	memcpy(&r, bytes, sizeof(r));
-	for (size_t i = sizeof(r); i < count && n < sizeof(sentence) - 1; i++)
-		sentence[n++] = bytes[i] >= ' ' && bytes[i] < 127 ? (char)bytes[i] : '?';
-	sentence[n] = '\0';
-	/* Only what a refusal can be; anything else is as good as no node. */
-	int status =
-	    r.status == FORGE_E_LAYOUT || r.status == FORGE_E_DENIED || r.status == FORGE_E_AGAIN
-		? r.status
-		: FORGE_E_NODE;
-
-	return REFUSE(e, status, "%s: %s", where, sentence);
-}
-
-static int check_welcome(const char *where, const struct wire_hello *hello,
-			 const struct wire_welcome *w, struct error_out e)
-{
-	if (w->version == 0 || w->version > WIRE_VERSION || w->kind != hello->kind ||
-	    w->role == 0 || w->role > hello->role || (w->features & ~hello->features))
-		return REFUSE(e, FORGE_E_NODE,
-			      "%s speaks another protocol than this build: use the same version of "
-			      "forge on both sides",
-			      where);
-	return FORGE_OK;
-}
-
-static int greet(struct tcp_stream *s, const struct tcp_settings *settings, enum wire_kind kind,
-		 struct wire_welcome *welcome, struct error_out e)
-{
-	struct wire_hello hello = {
-	    .magic = WIRE_MAGIC,
-	    .version = WIRE_VERSION,
-	    .kind = (uint8_t)kind,
-	    .role = settings->role ? settings->role : WIRE_FULL,
-	    .features = WIRE_FEATURES_KNOWN,
-	    .fingerprint = settings->fingerprint,
-	};
-	uint64_t end_ms = now_ms() + tcp_deadline_ms(settings);
-	unsigned char bytes[WIRE_STEP_BYTES_MAX];
-	struct iovec iov = {&hello, sizeof(hello)};
-	struct wire_step step;
-
-	memcpy(hello.instance, settings->instance, sizeof(hello.instance));
-	/* 64 bytes fit an empty socket. */
-	errno = 0;
-	if (tcp_stream_send(s, &iov, 1) != (ssize_t)sizeof(hello) ||
-	    receive_all(s, &step, sizeof(step), end_ms))
-		return fail_hello(settings->where, e);
-	if (step.bytes > sizeof(bytes))
-		return REFUSE(e, FORGE_E_NODE, "%s is no memory node", settings->where);
-	if (receive_all(s, bytes, step.bytes, end_ms))
-		return fail_hello(settings->where, e);
-	if (step.step == WIRE_STEP_REFUSAL)
-		return refused(settings->where, bytes, step.bytes, e);
-	if (step.step == WIRE_STEP_CHALLENGE)
-		return REFUSE(e, FORGE_E_DENIED,
-			      "%s wants to know who the client is, and this client has no key",
-			      settings->where);
-	if (step.step != WIRE_STEP_WELCOME || step.bytes != sizeof(*welcome))
-		return REFUSE(e, FORGE_E_NODE, "%s is no memory node", settings->where);
-	memcpy(welcome, bytes, sizeof(*welcome));
-	return check_welcome(settings->where, &hello, welcome, e);
-}
-
 int tcp_dial(const struct tcp_settings *s, enum wire_kind kind, struct tcp_stream *out,
 	     struct wire_welcome *welcome, char *error_text, size_t error_bytes)
 {
@@ -292,7 +158,8 @@ int tcp_dial(const struct tcp_settings *s, enum wire_kind kind, struct tcp_strea
 	if (fd < 0)
 		return fd;
 	tcp_stream_open(out, fd);
-	status = greet(out, s, kind, welcome, e);
+	status = tcp_hello(out, s, kind, place.is_unix ? NULL : place.host, welcome, error_text,
+			   error_bytes);
 	if (status)
 		tcp_stream_close(out);
 	return status;

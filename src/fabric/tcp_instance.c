@@ -38,17 +38,24 @@ static struct tcp_instance *create(struct tcp_server *s, const uint8_t id[WIRE_I
 	return i;
 }
 
-static int attach_locked(struct tcp_server *s, const uint8_t id[WIRE_INSTANCE_BYTES],
+static int attach_locked(struct tcp_server *s, const uint8_t id[WIRE_INSTANCE_BYTES], uint64_t mark,
 			 struct tcp_conn *c)
 {
 	struct tcp_instance **link = find(s, id), *i = *link;
 
 	if (i && (atomic_load(&i->ended) || (c->kind == WIRE_CONTROL && i->control)))
 		return FORGE_E_AGAIN;
+	/* An instance's name is no secret where others can listen. */
+	if (i && i->mark != mark)
+		return FORGE_E_DENIED;
+	/* Withdrawn since it was checked; or else tcp_instance_recheck() will find it. */
+	if (s->door && !door_still_knows(s->door, mark))
+		return FORGE_E_DENIED;
 	if (!i)
 		i = create(s, id, link);
 	if (!i)
 		return FORGE_E_NO_MEMORY;
+	i->mark = mark;
 	c->instance = i;
 	c->instance_next = i->first;
 	i->first = c;
@@ -57,11 +64,11 @@ static int attach_locked(struct tcp_server *s, const uint8_t id[WIRE_INSTANCE_BY
 	return FORGE_OK;
 }
 
-int tcp_instance_attach(struct tcp_server *s, const uint8_t id[WIRE_INSTANCE_BYTES],
+int tcp_instance_attach(struct tcp_server *s, const uint8_t id[WIRE_INSTANCE_BYTES], uint64_t mark,
 			struct tcp_conn *c)
 {
 	pthread_mutex_lock(&s->lock);
-	int status = attach_locked(s, id, c);
+	int status = attach_locked(s, id, mark, c);
 
 	pthread_mutex_unlock(&s->lock);
 	return status;
@@ -80,6 +87,21 @@ void tcp_instance_end(struct tcp_server *s, struct tcp_instance *i)
 	pthread_mutex_lock(&s->lock);
 	end_locked(s, i);
 	pthread_mutex_unlock(&s->lock);
+}
+
+unsigned tcp_instance_recheck(struct tcp_server *s)
+{
+	unsigned ended = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (unsigned list = 0; list < TCP_INSTANCE_LISTS; list++)
+		for (struct tcp_instance *i = s->instances[list]; i; i = i->next)
+			if (!atomic_load(&i->ended) && !door_still_knows(s->door, i->mark)) {
+				end_locked(s, i);
+				ended++;
+			}
+	pthread_mutex_unlock(&s->lock);
+	return ended;
 }
 
 static void unlink_conn(struct tcp_instance *i, struct tcp_conn *c)

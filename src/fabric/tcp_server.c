@@ -60,9 +60,12 @@ static void conn_close(struct tcp_thread *t, struct tcp_conn *c)
 {
 	if (c->is_ready)
 		unready(t, c);
-	if (c->state == TCP_CONN_HELLO)
+	if (c->state <= TCP_CONN_PROOF)
 		t->greeting--;
+	if (c->guest)
+		tcp_guest_close(c, c->is_orderly ? GATE_LEFT : GATE_FAILED);
 	tcp_instance_detach(t->server, c);
+	tls_conn_destroy(c->tls);
 	/* A child that somebody forked may have a copy, which would keep both of them going. */
 	epoll_ctl(t->epoll, EPOLL_CTL_DEL, c->fd, NULL);
 	shutdown(c->fd, SHUT_RDWR);
@@ -173,7 +176,7 @@ static void sweep(struct tcp_thread *t)
 
 	for (struct tcp_conn *c = t->conns, *next; c && t->greeting > 0; c = next) {
 		next = c->next;
-		if (c->state == TCP_CONN_HELLO &&
+		if (c->state <= TCP_CONN_PROOF &&
 		    now_ns - c->born_ns > (uint64_t)WIRE_HELLO_MS * 1000000) {
 			tcp_count(&t->counts.refused, 1);
 			conn_close(t, c);
@@ -216,6 +219,12 @@ static void conn_open(struct tcp_thread *accepting, int fd)
 	}
 	c->fd = fd;
 	c->born_ns = server_now_ns();
+	if (s->door && tcp_guest_open(s, c)) {
+		tcp_count(&accepting->counts.refused, 1);
+		close(fd);
+		free(c);
+		return;
+	}
 	atomic_fetch_add(&t->counts.connections, 1);
 	if (t == accepting) {
 		adopt(t, c);
@@ -395,6 +404,7 @@ int tcp_server_open(const struct tcp_server_settings *settings, char *error_text
 	s->connections_max =
 	    settings->connections_max ? settings->connections_max : TCP_SERVER_CONNECTIONS_MAX;
 	s->spin_ns = (uint64_t)settings->spin_us * 1000;
+	s->door = settings->door;
 	s->timeout_ms = settings->timeout_ms ? settings->timeout_ms : TIMEOUT_MS_DEFAULT;
 	s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	pthread_mutex_init(&s->lock, NULL);
@@ -486,6 +496,11 @@ void tcp_server_close(struct tcp_server *s)
 		close(s->spare);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
+}
+
+unsigned tcp_server_recheck(struct tcp_server *s)
+{
+	return s->door ? tcp_instance_recheck(s) : 0;
 }
 
 static uint64_t cpu_ns(const struct tcp_thread *t)

@@ -24,6 +24,7 @@
 #define TCP_SERVER_CONNECTIONS_MAX 16384u
 
 struct tcp_server;
+struct door;
 
 /*
  * What the server asks of its owner, from any of its threads, several at once; none may wait for
@@ -52,6 +53,7 @@ struct tcp_server_settings {
 	unsigned connections_max; /* 0: TCP_SERVER_CONNECTIONS_MAX */
 	uint32_t spin_us;	  /* how long a thread looks for more before it sleeps */
 	uint32_t timeout_ms;	  /* a client's host that is silent for so long is gone; 0: 10 s */
+	struct door *door;	  /* who may come in; NULL: everybody, as what they like */
 };
 
 /* What happened since the start; sums over all threads, read while they go on. */
@@ -87,6 +89,9 @@ int tcp_server_start(struct tcp_server *, void *mem, uint64_t bytes,
  * lock is given up.  NULL is permitted.
  */
 void tcp_server_close(struct tcp_server *);
+
+/* The door's files were read anew: end every client whose key is gone.  How many; any thread. */
+unsigned tcp_server_recheck(struct tcp_server *);
 
 /* Any thread. */
 void tcp_server_count(struct tcp_server *, struct tcp_server_counts *out);

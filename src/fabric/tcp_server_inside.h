@@ -11,8 +11,11 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <sys/types.h>
 #include <time.h>
 
+#include "access/door.h"
 #include "fabric/memory.h"
 #include "fabric/tcp_server.h"
 
@@ -23,6 +26,7 @@
 struct tcp_instance {
 	struct tcp_instance *next; /* in the server's list */
 	uint8_t id[WIRE_INSTANCE_BYTES];
+	uint64_t mark; /* of the key it came in by (access/door.h) */
 	struct tcp_conn *first;
 	struct tcp_conn *control; /* the one, or NULL */
 	_Atomic int ended;	  /* nothing more is read from its connections */
@@ -31,6 +35,7 @@ struct tcp_instance {
 
 enum tcp_conn_state {
 	TCP_CONN_HELLO,	  /* a hello is to come */
+	TCP_CONN_PROOF,	  /* the answer to a challenge is to come */
 	TCP_CONN_REQUEST, /* the head of a request is to come */
 	TCP_CONN_WRITE,	  /* payload is to come */
 	TCP_CONN_READ,	  /* data is to go */
@@ -44,6 +49,8 @@ struct tcp_conn {
 	int is_ready;
 	struct tcp_instance *instance;
 	struct tcp_conn *instance_next; /* under the server's lock */
+	struct tcp_guest *guest;	/* until it is welcome; NULL: nobody watches the door */
+	struct tls_conn *tls;		/* NULL: in clear */
 	int fd;
 	int is_orderly; /* its end, if it comes now, is not a fault */
 	int waits_out;	/* for EPOLLOUT, and for nothing else */
@@ -77,7 +84,7 @@ struct tcp_thread {
 	int epoll, wake; /* wake is an eventfd */
 	struct tcp_conn *conns, *ready;
 	struct tcp_conn **ready_end;
-	unsigned greeting; /* connections in the state HELLO */
+	unsigned greeting; /* connections that are not welcome yet */
 	struct tcp_thread_counts counts;
 
 	pthread_mutex_t lock;	  /* of arrived, alone */
@@ -100,6 +107,8 @@ struct tcp_listener {
 struct tcp_server {
 	struct memory_fab memory;
 	struct tcp_server_calls calls;
+	struct door *door;	 /* borrowed, or NULL */
+	_Atomic int told_kernel; /* whether the kernel encrypts was logged */
 	unsigned connections_max;
 	int spare; /* a descriptor to give up when there is none for who comes */
 	uint64_t spin_ns;
@@ -138,11 +147,16 @@ int tcp_listen_accept(const struct tcp_listener *, uint32_t timeout_ms);
 /* ---- tcp_instance.c ----------------------------------------------------------------------- */
 
 /*
- * Make c, whose kind is set, one of the instance's connections, which is created if need be.
- * 0; FORGE_E_AGAIN when it has ended or has a control connection already; FORGE_E_NO_MEMORY.
+ * Make c, whose kind is set, one of the instance's connections, which is created if need be; mark:
+ * of the key it came in by.
+ * 0; FORGE_E_AGAIN when it has ended or has a control connection already; FORGE_E_DENIED when the
+ * instance came in by another key, or this one has been withdrawn; FORGE_E_NO_MEMORY.
  */
-int tcp_instance_attach(struct tcp_server *, const uint8_t id[WIRE_INSTANCE_BYTES],
+int tcp_instance_attach(struct tcp_server *, const uint8_t id[WIRE_INSTANCE_BYTES], uint64_t mark,
 			struct tcp_conn *c);
+
+/* End every instance whose key the door does not know any more.  How many. */
+unsigned tcp_instance_recheck(struct tcp_server *);
 
 /* End the instance: its other connections will be closed by their threads. */
 void tcp_instance_end(struct tcp_server *, struct tcp_instance *);
@@ -152,6 +166,47 @@ void tcp_instance_end(struct tcp_server *, struct tcp_instance *);
  * up what the instance held.  The descriptor is still open.
  */
 void tcp_instance_detach(struct tcp_server *, struct tcp_conn *c);
+
+/* ---- tcp_greet.c -------------------------------------------------------------------------- */
+
+/* What a connection is told to have sent is not what it promised: close it. */
+#define BROKEN (-1)
+
+/* Bytes to be sent, in the thread's buffer. */
+struct answers {
+	unsigned char *at;
+	size_t bytes;
+};
+
+static inline size_t room(const struct answers *out)
+{
+	return TCP_SERVER_OUT_BYTES - out->bytes;
+}
+
+static inline void put(struct answers *out, const void *bytes, size_t count)
+{
+	memcpy(out->at + out->bytes, bytes, count);
+	out->bytes += count;
+}
+
+/* What tcp_greet() puts at most at once. */
+#define HELLO_BYTES                                                    \
+	(2 * sizeof(struct wire_step) + sizeof(struct proof_confirm) + \
+	 sizeof(struct wire_welcome) + 256)
+
+/*
+ * May c, which has just been accepted, come to the door?  0; or no, and it has been told why, as
+ * far as that is possible at once.
+ */
+int tcp_guest_open(struct tcp_server *, struct tcp_conn *c);
+/* It is welcome, or is closed. */
+void tcp_guest_close(struct tcp_conn *c, enum gate_end);
+
+/* Before its first bytes are received: do they begin TLS?  0, or BROKEN. */
+int tcp_greet_first(struct tcp_conn *c);
+
+/* Take what a client says before it is welcome.  How much was used, or BROKEN. */
+ssize_t tcp_greet(struct tcp_conn *c, const unsigned char *in, size_t bytes, struct answers *out);
 
 /* ---- tcp_conn.c --------------------------------------------------------------------------- */
 

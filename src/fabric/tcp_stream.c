@@ -1,5 +1,5 @@
 /*
- * tcp_stream.c: sockets of this process, in a list for fork().
+ * tcp_stream.c: sockets of this process, in a list for fork(), in clear or in TLS.
  *
  * Lock order: list_lock is the only one.  fork() holds it, so the child finds the list whole.
  */
@@ -8,11 +8,18 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "access/tls.h"
 #include "base/compiler.h"
+#include "base/status.h"
+
+/* The most there is in a record of TLS. */
+#define RECORD_BYTES 16384u
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tcp_stream *list;
@@ -49,13 +56,29 @@ void tcp_stream_open(struct tcp_stream *s, int fd)
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&list_lock);
 	s->fd = fd;
+	s->tls = NULL;
+	s->gather = NULL;
 	s->next = list;
 	list = s;
 	pthread_mutex_unlock(&list_lock);
 }
 
+static void decrypt_close(struct tcp_stream *s)
+{
+	/* In a child the descriptor is closed, and its number may be another file's. */
+	if (s->fd >= 0)
+		tls_conn_destroy(s->tls);
+	else
+		tls_conn_forget(s->tls);
+	free(s->gather);
+	s->tls = NULL;
+	s->gather = NULL;
+}
+
 void tcp_stream_close(struct tcp_stream *s)
 {
+	if (s->tls)
+		decrypt_close(s);
 	pthread_mutex_lock(&list_lock);
 	for (struct tcp_stream **p = &list; *p; p = &(*p)->next)
 		if (*p == s) {
@@ -67,6 +90,18 @@ void tcp_stream_close(struct tcp_stream *s)
 	pthread_mutex_unlock(&list_lock);
 }
 
+int tcp_stream_encrypt_open(struct tcp_stream *s, struct tls_conn *tls)
+{
+	s->tls = tls;
+	s->gather = malloc(RECORD_BYTES);
+	return s->gather ? FORGE_OK : FORGE_E_NO_MEMORY;
+}
+
+int tcp_stream_has_pending(const struct tcp_stream *s)
+{
+	return s->tls && tls_has_pending(s->tls);
+}
+
 static ssize_t done(ssize_t n)
 {
 	if (likely(n > 0))
@@ -76,15 +111,62 @@ static ssize_t done(ssize_t n)
 	return -1;
 }
 
+/* ---- TLS ---------------------------------------------------------------------------------- */
+
+/*
+ * As much as fills a record, in one: a post's requests are small.  When a record could not be sent
+ * the next call gathers the same bytes again, which is what TLS demands.
+ */
+static ssize_t send_record(struct tcp_stream *s, const struct iovec *iov, unsigned count)
+{
+	size_t bytes = 0;
+
+	if (iov->iov_len >= RECORD_BYTES || count == 1)
+		return done(tls_send(s->tls, iov->iov_base,
+				     iov->iov_len < RECORD_BYTES ? iov->iov_len : RECORD_BYTES));
+	for (unsigned i = 0; i < count && bytes < RECORD_BYTES; i++) {
+		size_t piece = (size_t)min_u64(iov[i].iov_len, RECORD_BYTES - bytes);
+
+		memcpy(s->gather + bytes, iov[i].iov_base, piece);
+		bytes += piece;
+	}
+	return done(tls_send(s->tls, s->gather, bytes));
+}
+
+/* Until nothing more is there, or no room. */
+static ssize_t receive_records(struct tcp_stream *s, const struct iovec *iov, unsigned count)
+{
+	ssize_t sum = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		for (size_t at = 0; at < iov[i].iov_len;) {
+			ssize_t n = done(tls_recv(s->tls, (unsigned char *)iov[i].iov_base + at,
+						  iov[i].iov_len - at));
+
+			/* An end is told by the next call, too. */
+			if (n <= 0)
+				return sum ? sum : n;
+			at += (size_t)n;
+			sum += n;
+		}
+	return sum;
+}
+
+/* ---- both --------------------------------------------------------------------------------- */
+
 ssize_t tcp_stream_send(struct tcp_stream *s, struct iovec *iov, unsigned count)
 {
 	struct msghdr message = {.msg_iov = iov, .msg_iovlen = count};
 
+	if (unlikely(s->tls))
+		return send_record(s, iov, count);
 	return done(sendmsg(s->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 ssize_t tcp_stream_receive(struct tcp_stream *s, struct iovec *iov, unsigned count)
 {
+	if (unlikely(s->tls))
+		return receive_records(s, iov, count);
 	if (likely(count == 1))
 		return done(recv(s->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT));
 	struct msghdr message = {.msg_iov = iov, .msg_iovlen = count};
@@ -98,5 +180,6 @@ void tcp_stream_wait(struct tcp_stream *s, int out, uint64_t ns)
 	struct timespec patience = {.tv_sec = (time_t)(ns / 1000000000),
 				    .tv_nsec = (long)(ns % 1000000000)};
 
-	ppoll(&p, 1, &patience, NULL);
+	if (!tcp_stream_has_pending(s))
+		ppoll(&p, 1, &patience, NULL);
 }

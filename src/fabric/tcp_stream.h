@@ -14,8 +14,12 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+struct tls_conn;
+
 struct tcp_stream {
-	int fd; /* -1: not open, or lost */
+	int fd;		       /* -1: not open, or lost */
+	struct tls_conn *tls;  /* NULL: in clear */
+	unsigned char *gather; /* small pieces on their way into one record of TLS */
 	struct tcp_stream *next;
 };
 
@@ -23,9 +27,16 @@ struct tcp_stream {
 void tcp_stream_open(struct tcp_stream *s, int fd);
 void tcp_stream_close(struct tcp_stream *s);
 
+/* From now on everything goes through tls, which is the stream's.  0 or FORGE_E_NO_MEMORY. */
+int tcp_stream_encrypt_open(struct tcp_stream *s, struct tls_conn *tls);
+
+/* Is there something to receive that waiting for the socket would not notice? */
+int tcp_stream_has_pending(const struct tcp_stream *s);
+
 /*
  * Send or receive as much as is possible at once.  How many bytes; 0: nothing now; -1: the
- * connection is lost.
+ * connection is lost.  What could not be sent comes again at the next call, with more behind it or
+ * not.
  */
 ssize_t tcp_stream_send(struct tcp_stream *s, struct iovec *iov, unsigned count);
 ssize_t tcp_stream_receive(struct tcp_stream *s, struct iovec *iov, unsigned count);

@@ -9,6 +9,7 @@
  *   hello (64 bytes)                   ->
  *                                     <-     step: challenge        } only where the node asks
  *   step: proof                        ->                           } who the client is
+ *                                     <-     step: proof              } (access/proof.h)
  *                                     <-     step: welcome, or refusal and the end
  *   request, request, ...              ->
  *                                     <-     reply, reply, ...      in the order of the requests
@@ -82,8 +83,8 @@ struct wire_step {
 enum wire_step_kind {
 	WIRE_STEP_WELCOME = 1,	 /* struct wire_welcome: requests may follow */
 	WIRE_STEP_REFUSAL = 2,	 /* struct wire_refusal and a sentence; the node closes */
-	WIRE_STEP_CHALLENGE = 3, /* an authentication's, as its method says */
-	WIRE_STEP_PROOF = 4,
+	WIRE_STEP_CHALLENGE = 3, /* struct proof_challenge */
+	WIRE_STEP_PROOF = 4,	 /* a client's struct proof_answer, a node's struct proof_confirm */
 };
 
 #define WIRE_STEP_BYTES_MAX 4096u

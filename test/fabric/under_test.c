@@ -17,6 +17,7 @@
 #include "fabric/tcp_server.h"
 #include "fabric/trace.h"
 #include "late.h"
+#include "support/secure.h"
 #include "vtime/world.h"
 
 void run_ops(struct fab *f, struct fab_op *ops, unsigned n)
@@ -112,22 +113,30 @@ static void shm_close_world(void *world)
 
 /*
  * tcp and unix: the world is a server of two threads over a private buffer, in this process; forked
- * children come to it through the socket.  Each connection is an instance of its own.
+ * children come to it through the socket.  Each connection is an instance of its own.  With a key
+ * and with TLS the same must hold.
  */
 
 struct tcp_world {
 	struct tcp_server *server;
+	struct secure secure;
+	int security; /* flags of secure_open(); 0: no door */
 	void *mem;
 };
 
-static void *tcp_open_world_at(const char *where, uint64_t bytes)
+static void *tcp_open_world_at(const char *where, int security, uint64_t bytes)
 {
 	struct tcp_server_settings settings = {
 	    .listen = &where, .listen_count = 1, .threads = 2, .spin_us = 50};
 	struct tcp_server_calls calls = {0};
-	struct tcp_world *w = malloc(sizeof(*w));
+	struct tcp_world *w = calloc(1, sizeof(*w));
 	char error[256];
 
+	w->security = security;
+	if (security) {
+		secure_open(&w->secure, security);
+		settings.door = w->secure.door;
+	}
 	w->mem = aligned_alloc(64, bytes);
 	memset(w->mem, 0, bytes);
 	if (tcp_server_open(&settings, error, sizeof(error), &w->server) != FORGE_OK) {
@@ -139,12 +148,22 @@ static void *tcp_open_world_at(const char *where, uint64_t bytes)
 
 static void *tcp_open_world(uint64_t bytes)
 {
-	return tcp_open_world_at("tcp://127.0.0.1:0", bytes);
+	return tcp_open_world_at("tcp://127.0.0.1:0", 0, bytes);
 }
 
 static void *tcp6_open_world(uint64_t bytes)
 {
-	return tcp_open_world_at("tcp://[::1]:0", bytes);
+	return tcp_open_world_at("tcp://[::1]:0", 0, bytes);
+}
+
+static void *tcp_key_open_world(uint64_t bytes)
+{
+	return tcp_open_world_at("tcp://127.0.0.1:0", SECURE_KEYS, bytes);
+}
+
+static void *tls_key_open_world(uint64_t bytes)
+{
+	return tcp_open_world_at("tcp://127.0.0.1:0", SECURE_KEYS | SECURE_TLS, bytes);
 }
 
 static void *unix_open_world(uint64_t bytes)
@@ -153,7 +172,7 @@ static void *unix_open_world(uint64_t bytes)
 	char where[128];
 
 	snprintf(where, sizeof(where), "unix:/tmp/forge-test-%ld-%u", (long)getpid(), serial++);
-	return tcp_open_world_at(where, bytes);
+	return tcp_open_world_at(where, 0, bytes);
 }
 
 static struct fab *tcp_connect(void *world)
@@ -163,6 +182,7 @@ static struct fab *tcp_connect(void *world)
 	struct tcp_settings settings = {
 	    .where = tcp_server_address(w->server, 0),
 	    .deadline_ms = 20000,
+	    .pass = w->secure.pass,
 	};
 	struct wire_welcome welcome;
 	struct fab *f = NULL;
@@ -180,6 +200,8 @@ static void tcp_close_world(void *world)
 	struct tcp_world *w = world;
 
 	tcp_server_close(w->server);
+	if (w->security)
+		secure_close(&w->secure);
 	free(w->mem);
 	free(w);
 }
@@ -327,6 +349,8 @@ const struct under_test providers_under_test[] = {
     {"trace-count-fault-sim", sim_open_world, sim_wrapped_connect, sim_close_world, 0, 1, 0},
     {"tcp", tcp_open_world, tcp_connect, tcp_close_world, 1, 0, 1},
     {"tcp6", tcp6_open_world, tcp_connect, tcp_close_world, 1, 0, 1},
+    {"tcp-key", tcp_key_open_world, tcp_connect, tcp_close_world, 1, 0, 1},
+    {"tls-key", tls_key_open_world, tcp_connect, tcp_close_world, 1, 0, 1},
     {"unix", unix_open_world, tcp_connect, tcp_close_world, 1, 0, 1},
     {"trace-count-fault-unix", unix_open_world, tcp_wrapped_connect, tcp_close_world, 1, 0, 1},
 };
