@@ -93,6 +93,8 @@ static void leave(struct vt_conn *conn, uint32_t index, uint64_t from_ps)
 		ready_ps = vt_server_book(&cn->out, from_ps, ready_ps,
 					  vt_link_ps(p, vt_request_bytes(p, v->op)));
 		ready_ps += w->delay_ps;
+		if (unlikely(w->faulty))
+			ready_ps += vt_fault_delay_ps(w, conn->thread->cn);
 	}
 	conn->arrive_ps = max_u64(conn->arrive_ps, ready_ps);
 	conn->flying++;
@@ -140,8 +142,9 @@ static void let_go(struct vt_conn *conn)
 /* The verb takes effect; what it saw goes into the run's hash. */
 static int run_verb(struct vt_world *w, struct vt_conn *conn, struct fab_op *op, uint64_t post)
 {
-	int status = conn->failed_post == post ? conn->failed_status
-					       : vt_memory_run(&w->nodes[conn->node], op);
+	int status = unlikely(conn->lost)	 ? vt_fault_arrives(conn, op)
+		     : conn->failed_post == post ? conn->failed_status
+						 : vt_memory_run(&w->nodes[conn->node], op);
 	uint64_t saw = op->old;
 
 	if (unlikely(status)) {
@@ -190,6 +193,8 @@ void vt_verb_arrives(struct vt_world *w, uint32_t index)
 	uint64_t complete_ps = v->free ? w->now_ps : completion(w, conn, v);
 	int status = run_verb(w, conn, v->op, v->post);
 
+	if (unlikely(w->faulty))
+		complete_ps += vt_fault_delay_ps(w, conn->thread->cn);
 	conn->flying--;
 	if (holds_back(w->profile, v->op) && !v->free)
 		conn->ended_ps[conn->known++ % VT_OUTSTANDING_MAX] = complete_ps;
@@ -282,10 +287,15 @@ static void conn_close(struct fab *f)
 {
 	struct vt_conn *conn = (struct vt_conn *)f;
 
+	struct vt_conn **at = &conn->world->conns;
+
 	/* Detached verbs may still be on their way. */
 	while (conn->flying && vt_world_step(conn->world))
 		;
 	assert(!conn->flying);
+	while (*at != conn)
+		at = &(*at)->next;
+	*at = conn->next;
 	free(conn);
 }
 
@@ -315,7 +325,10 @@ int vt_connect(struct vt_thread *t, uint32_t node, struct fab **out)
 	    .index = w->conn_count++,
 	    .held_first = VT_NONE,
 	    .held_last = VT_NONE,
+	    .next = w->conns,
+	    .lost = w->cns[t->cn].cut,
 	};
+	w->conns = conn;
 	*out = (struct fab *)conn;
 	return 0;
 }

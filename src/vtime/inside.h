@@ -6,7 +6,9 @@
 #ifndef FORGE_VTIME_INSIDE_H
 #define FORGE_VTIME_INSIDE_H
 
+#include "base/prng.h"
 #include "fiber/fiber.h"
+#include "vtime/fault.h"
 #include "vtime/nic.h"
 #include "vtime/queue.h"
 #include "vtime/world.h"
@@ -52,6 +54,10 @@ struct vt_conn {
 	uint64_t left, known;
 	uint64_t ended_ps[VT_OUTSTANDING_MAX]; /* a ring */
 	uint32_t held_first, held_last;	       /* verbs that may not leave yet */
+	struct vt_conn *next;		       /* of the world's open ones */
+	bool lost;			       /* fault.h: it was cut, and */
+	uint32_t landing;		       /* so many more verbs land, */
+	bool half;			       /* and perhaps one in part */
 };
 
 struct vt_node {
@@ -64,6 +70,14 @@ struct vt_node {
 struct vt_cn {
 	struct vt_server out, in, card;
 	struct vt_server cpu; /* all cores together */
+	/* fault.c: what is wrong with it, and until when. */
+	uint32_t slow_factor;
+	uint64_t slow_until_ps, delay_ps, delay_until_ps;
+	/* The clock its threads go by: the world's, faster by so much, and ahead. */
+	int32_t drift_ppm;
+	int64_t offset_ns;
+	bool cut;
+	struct vt_felt felt;
 };
 
 struct vt_thread {
@@ -76,6 +90,7 @@ struct vt_thread {
 	void *argument;
 	bool busy; /* has something to run that has not returned */
 	bool parked_for_verbs;
+	uint64_t paused_until_ps;
 };
 
 struct vt_world {
@@ -94,6 +109,9 @@ struct vt_world {
 	uint32_t verb_blocks;
 	uint32_t unused; /* first of the list */
 	int status;
+	struct vt_conn *conns; /* open ones */
+	struct prng chance;    /* of faults */
+	bool faulty;	       /* there was one, so they are looked for */
 	void (*progress)(void *context);
 	void *progress_context;
 };
@@ -121,6 +139,12 @@ static inline bool vt_is_free(const struct vt_world *w, const struct fab_op *op)
 
 /* world.c: let the next event happen.  False when there is none, or no memory. */
 bool vt_world_step(struct vt_world *);
+
+/* fault.c: how much longer is that compute node's verb under way? */
+uint64_t vt_fault_delay_ps(struct vt_world *, uint32_t cn);
+
+/* fault.c: a verb of a connection that was cut reaches its node: 0 or FORGE_E_NODE. */
+int vt_fault_arrives(struct vt_conn *, struct fab_op *);
 
 /* fab.c: the verb reaches its node. */
 void vt_verb_arrives(struct vt_world *, uint32_t index);

@@ -10,7 +10,13 @@ static uint64_t thread_now_ns(const struct clock *c)
 {
 	const struct vt_thread *t = (const struct vt_thread *)c;
 
-	return ns_of(t->world->now_ps + t->debt_ps);
+	const struct vt_cn *cn = &t->world->cns[t->cn];
+	uint64_t now_ns = ns_of(t->world->now_ps + t->debt_ps);
+
+	if (likely(!cn->drift_ppm && !cn->offset_ns))
+		return now_ns;
+	/* Signed, in millionths of what is below 2^53 ns, a hundred days. */
+	return now_ns + (uint64_t)(cn->offset_ns + (int64_t)now_ns / 1000 * cn->drift_ppm / 1000);
 }
 
 void vt_work(struct vt_thread *t, uint64_t ps)
@@ -19,6 +25,10 @@ void vt_work(struct vt_thread *t, uint64_t ps)
 	struct vt_server *cpu = &w->cns[t->cn].cpu;
 	uint32_t cores = w->options.cores;
 
+	if (unlikely(w->cns[t->cn].slow_until_ps > w->now_ps)) {
+		ps *= w->cns[t->cn].slow_factor;
+		w->cns[t->cn].felt.slowed++;
+	}
 	if (!cores || cores >= w->options.threads) {
 		t->debt_ps += ps;
 		cpu->busy_ps += ps;
@@ -125,6 +135,11 @@ int vt_thread_init(struct vt_thread *t, struct vt_world *w, uint32_t index)
 uint32_t vt_thread_index(const struct vt_thread *t)
 {
 	return t->index;
+}
+
+bool vt_thread_is_running(const struct vt_thread *t)
+{
+	return fiber_current() == t->fiber;
 }
 
 uint32_t vt_thread_cn(const struct vt_thread *t)

@@ -71,6 +71,7 @@ int vt_world_create(const struct vt_world_options *options, struct vt_world **ou
 	w->options = *options;
 	w->unused = VT_NONE;
 	w->hash = vt_mix(0, options->seed);
+	prng_seed(&w->chance, ~options->seed);
 	vt_world_set_profile(w, options->profile);
 	status = create_nodes(w);
 	if (!status)
@@ -155,9 +156,16 @@ static inline bool step(struct vt_world *w)
 	assert(e.time_ps >= w->now_ps);
 	w->now_ps = e.time_ps;
 	w->event_count++;
-	if (e.what & VT_WAKE)
-		vt_thread_resume(&w->threads[e.what & ~VT_WAKE]);
-	else
+	if (e.what & VT_WAKE) {
+		struct vt_thread *t = &w->threads[e.what & ~VT_WAKE];
+
+		if (unlikely(t->paused_until_ps > w->now_ps)) {
+			w->cns[t->cn].felt.held_up++;
+			vt_at(w, t->paused_until_ps, e.what);
+		} else {
+			vt_thread_resume(t);
+		}
+	} else
 		vt_verb_arrives(w, e.what);
 	return true;
 }

@@ -53,6 +53,8 @@ void vt_node_set_hot(struct vt_world *, uint32_t node, uint64_t from, uint64_t t
 struct vt_thread *vt_thread_at(struct vt_world *, uint32_t index);
 uint32_t vt_thread_index(const struct vt_thread *);
 uint32_t vt_thread_cn(const struct vt_thread *);
+/* Does it run the caller? */
+bool vt_thread_is_running(const struct vt_thread *);
 
 /* A thread's connection to a node.  Closed by fab_close().  0 or FORGE_E_NO_MEMORY. */
 int vt_connect(struct vt_thread *, uint32_t node, struct fab **out);
