@@ -18,7 +18,7 @@ build = { [ -f $(1)/build.ninja ] || meson setup $(1) --buildtype=$(BUILDTYPE) \
 slow = --timeout-multiplier 6
 
 .DEFAULT_GOAL := all
-.PHONY: all packages demo test test-long bench bench-serve hit-ratio housekeeping fill memory check check-format \
+.PHONY: all packages demo test test-long fuzz-sim bench bench-serve hit-ratio housekeeping fill memory check check-format \
 	check-warnings check-asan check-tsan install clean help
 
 all: packages ## build everything into build/
@@ -35,6 +35,9 @@ test: all ## build, then every suite but the long ones; ends with "N passed, M f
 
 test-long: all ## the long suites: random schedules, stress, exhaustive worlds
 	@tools/run-tests.sh build --suite long --timeout-multiplier 0
+
+fuzz-sim: all ## faults in virtual time for MINUTES (10), from a new seed
+	@build/src/tool/forge sim faults --minutes $(or $(MINUTES),10) --seed $$(date +%s)000
 
 bench: all ## measure the speed of this build on this host
 	@meson test -C build --no-rebuild --suite bench --num-processes 1 --verbose </dev/null

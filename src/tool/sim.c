@@ -17,10 +17,8 @@ static const struct command command_sim_profiles = {
     "profiles", "List the profiles: every constant of the networks and processors.", run_profiles};
 
 static const struct command *const commands[] = {
-    &command_sim_bench,
-    &command_sim_replay,
-    &command_sim_calibrate,
-    &command_sim_profiles,
+    &command_sim_bench,	 &command_sim_replay,	&command_sim_calibrate,
+    &command_sim_faults, &command_sim_profiles,
 };
 
 static int run_profiles(int argc, char **argv)

@@ -12,6 +12,7 @@
 #include "vtime/run.h"
 
 extern const struct command command_sim_bench, command_sim_replay, command_sim_calibrate;
+extern const struct command command_sim_faults;
 
 /* What the simulated machines did, for the page and the JSON of a run. */
 struct sim_page {

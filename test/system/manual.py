@@ -39,6 +39,10 @@ def subcommands(t):
                                 if long not in found[load] or long == "threads"}
         for long in ("help", "print-config", "config"):
             found["sim " + load].pop(long, None)
+    text = t.forge("sim", "faults", "--help").expect(0).out.decode()
+    rows = re.findall(r"^  (?:-(\w), |    )--([a-z0-9-]+)", text, re.M)
+    found["sim faults"] = {long: short or None for short, long in rows
+                           if long not in ("help", "print-config", "config")}
     return found
 
 
