@@ -127,6 +127,7 @@ size_t tcp_server_print(struct tcp_server *s, char *text, size_t text_bytes)
 	    {"ops_faa", n.ops[FAB_FAA]},
 	    {"ops_failed", n.ops_failed},
 	    {"control_requests", n.control},
+	    {"receives", n.receives},
 	    {"bytes_in", n.bytes_in},
 	    {"bytes_out", n.bytes_out},
 	    {"cpu_us", n.cpu_ns / 1000},

@@ -144,22 +144,29 @@ static int dial_tcp(const struct tcp_place *p, const struct tcp_settings *s, str
 	return fd;
 }
 
-int tcp_dial(const struct tcp_settings *s, enum wire_kind kind, struct tcp_stream *out,
-	     struct wire_welcome *welcome, char *error_text, size_t error_bytes)
+int tcp_dial_socket(const struct tcp_settings *s, struct tcp_place *place, char *error_text,
+		    size_t error_bytes)
 {
 	struct error_out e = {error_text, error_bytes};
-	struct tcp_place place;
-	int status = tcp_place_parse(s->where, &place, error_text, error_bytes);
+	int status = tcp_place_parse(s->where, place, error_text, error_bytes);
 
 	if (status)
 		return status;
-	int fd = place.is_unix ? dial_unix(&place, s, e) : dial_tcp(&place, s, e);
+	return place->is_unix ? dial_unix(place, s, e) : dial_tcp(place, s, e);
+}
+
+int tcp_dial(const struct tcp_settings *s, enum wire_kind kind, struct tcp_stream *out,
+	     struct wire_welcome *welcome, char *error_text, size_t error_bytes)
+{
+	struct tcp_place place;
+	int fd = tcp_dial_socket(s, &place, error_text, error_bytes);
 
 	if (fd < 0)
 		return fd;
 	tcp_stream_open(out, fd);
-	status = tcp_hello(out, s, kind, place.is_unix ? NULL : place.host, welcome, error_text,
-			   error_bytes);
+	int status = tcp_hello(out, s, kind, place.is_unix ? NULL : place.host, welcome, error_text,
+			       error_bytes);
+
 	if (status)
 		tcp_stream_close(out);
 	return status;

@@ -35,6 +35,11 @@
 
 #define TIMEOUT_MS_DEFAULT 10000u
 
+/* A yield that takes longer let somebody else run; then nobody looks without sleeping for a while.
+ */
+#define YIELD_NS 20000u
+#define CALM_NS	 20000000u
+
 /* Accepted in one go, so that connections go on meanwhile. */
 #define ACCEPT_MAX 64
 
@@ -292,12 +297,23 @@ static void close_all(struct tcp_thread *t)
 	}
 }
 
+/*
+ * Let whoever else wants this processor have it, the client perhaps.  Was it soon back?  If not,
+ * there are others, and who sleeps until there is something gets it back sooner than who waits for
+ * the end of their time slices.
+ */
+static int yield_quickly(uint64_t now_ns)
+{
+	sched_yield();
+	return server_now_ns() - now_ns < YIELD_NS;
+}
+
 static void *thread_main(void *argument)
 {
 	struct tcp_thread *t = argument;
 	struct tcp_server *s = t->server;
 	struct epoll_event events[EVENTS_MAX];
-	uint64_t active_ns = server_now_ns(), swept_ns = active_ns;
+	uint64_t active_ns = server_now_ns(), swept_ns = active_ns, calm_ns = 0;
 	int spins = 1;
 
 	while (!atomic_load_explicit(&s->is_stopping, memory_order_relaxed)) {
@@ -316,10 +332,12 @@ static void *thread_main(void *argument)
 
 		if (n > 0)
 			active_ns = now_ns;
-		else if (now_ns - active_ns >= s->spin_ns)
+		else if (now_ns - active_ns >= s->spin_ns || now_ns < calm_ns)
 			spins = 0;
-		else
-			sched_yield();
+		else if (!yield_quickly(now_ns)) {
+			spins = 0;
+			calm_ns = now_ns + CALM_NS;
+		}
 		if (t->greeting > 0 && now_ns - swept_ns > (uint64_t)SWEEP_MS * 1000000) {
 			swept_ns = now_ns;
 			sweep(t);
@@ -528,6 +546,7 @@ void tcp_server_count(struct tcp_server *s, struct tcp_server_counts *out)
 			out->ops[code] += atomic_load(&n->ops[code]);
 		out->ops_failed += atomic_load(&n->ops_failed);
 		out->control += atomic_load(&n->control);
+		out->receives += atomic_load(&n->receives);
 		out->bytes_in += atomic_load(&n->bytes_in);
 		out->bytes_out += atomic_load(&n->bytes_out);
 		out->cpu_ns += cpu_ns(s->threads[i]);

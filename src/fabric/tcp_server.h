@@ -63,6 +63,7 @@ struct tcp_server_counts {
 	uint64_t ops[FAB_CODES];    /* executed */
 	uint64_t ops_failed;	    /* out of bounds, or not permitted */
 	uint64_t control;	    /* requests */
+	uint64_t receives;	    /* that brought something: ops in one are a batch */
 	uint64_t bytes_in, bytes_out;
 	uint64_t cpu_ns; /* of the server's threads */
 };

@@ -73,7 +73,7 @@ struct tcp_conn {
 
 struct tcp_thread_counts {
 	_Atomic uint64_t connections, connections_total, refused;
-	_Atomic uint64_t ops[FAB_CODES], ops_failed, control, bytes_in, bytes_out;
+	_Atomic uint64_t ops[FAB_CODES], ops_failed, control, receives, bytes_in, bytes_out;
 };
 
 struct tcp_thread {
