@@ -42,6 +42,9 @@ fuzz-sim: all ## faults in virtual time for MINUTES (10), from a new seed
 bench: all ## measure the speed of this build on this host
 	@meson test -C build --no-rebuild --suite bench --num-processes 1 --verbose </dev/null
 
+bench-fabric: all ## verbs over TCP and Unix sockets beside a bare echo
+	@build/test/bench/fabric_bench
+
 bench-serve: all ## forge serve beside Debian's memcached and Redis, if they are installed
 	@tools/bench-serve.py build/src/tool/forge build/test/bench/serve_load
 

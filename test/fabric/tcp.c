@@ -1,0 +1,425 @@
+/*
+ * tcp.c: what the tcp provider promises beyond fabric.h: deadlines, no wait for each other, the
+ * fence.
+ *
+ * Nodes that are killed or stopped are children; the others run in this process, so that a test
+ * can look at the memory they serve.
+ */
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "tcp_world.h"
+#include "under_test.h"
+
+/* ---- a node that dies, or says nothing ---------------------------------------------------- */
+
+/* As many kinds of op as there are, and more bytes than any socket holds, both ways. */
+static void post_all_kinds(struct fab *f, struct fab_op *ops, unsigned char *buf)
+{
+	for (unsigned i = 0; i < 64; i++) {
+		unsigned char *at = buf + i * 65536;
+
+		ops[i] = i % 4 == 0   ? fab_read(FAB_DATA, 0, at, 65536)
+			 : i % 4 == 1 ? fab_write(FAB_DATA, 65536, at, 65536)
+			 : i % 4 == 2 ? fab_faa(FAB_DATA, 8, 1)
+				      : fab_cas(FAB_DATA, 16, 0, 1);
+		fab_post(f, &ops[i], 1);
+	}
+	fab_kick(f);
+}
+
+static void run_dead(const char *place, int sig, unsigned deadline_ms, unsigned limit_ms)
+{
+	static unsigned char buf[64 * 65536];
+	struct fab_op ops[64];
+	struct world w;
+
+	open_child(&w, place);
+	struct tcp_settings s = settings_for(&w);
+
+	s.deadline_ms = 5000;
+	struct fab *f = must_open(&s);
+
+	assert_false(is_lost(f));
+	s.deadline_ms = deadline_ms;
+	struct fab *g = must_open(&s);
+
+	assert_int_equal(kill(w.pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(w.pid, NULL, WUNTRACED), w.pid);
+	post_all_kinds(g, ops, buf);
+	if (sig != SIGSTOP)
+		assert_int_equal(kill(w.pid, sig), 0);
+	uint64_t start_ms = now_ms();
+	unsigned lost = 0;
+
+	for (unsigned i = 0; i < 64; i++) {
+		while (ops[i].status == FAB_PENDING)
+			fab_poll(g);
+		lost += ops[i].status == FORGE_E_NODE;
+	}
+	uint64_t took_ms = now_ms() - start_ms;
+
+	assert_true(took_ms <= limit_ms);
+	assert_int_equal(lost, 64);
+	/* From now on at once, whatever is posted. */
+	start_ms = now_ms();
+	post_all_kinds(g, ops, buf);
+	for (unsigned i = 0; i < 64; i++)
+		assert_int_equal(ops[i].status, FORGE_E_NODE);
+	assert_true(now_ms() - start_ms < 1000);
+	fab_close(f);
+	fab_close(g);
+	close_world(&w);
+}
+
+static void test_killed(void **state)
+{
+	/* The deadline alone would take five seconds and more. */
+	for (unsigned i = 0; i < ARRAY_COUNT(places); i++)
+		run_dead(places[i], SIGKILL, 5000, 1000);
+}
+
+static void test_stopped(void **state)
+{
+	/* 4 MiB are out: 2.1 s for them, at the slowest rate that is no failure, and the deadline.
+	 */
+	for (unsigned i = 0; i < ARRAY_COUNT(places); i++)
+		run_dead(places[i], SIGSTOP, 300, 300 + 2 * 2200);
+}
+
+/* One small op, and the deadline is what it says. */
+static void test_deadline_of_one(void **state)
+{
+	struct world w;
+	uint64_t word;
+
+	open_child(&w, places[0]);
+	struct tcp_settings s = settings_for(&w);
+
+	s.deadline_ms = 200;
+	struct fab *f = must_open(&s);
+	struct fab_op op = fab_read(FAB_DATA, 0, &word, 8);
+
+	run_ops(f, &op, 1);
+	assert_int_equal(op.status, FORGE_OK);
+	kill(w.pid, SIGSTOP);
+	assert_int_equal(waitpid(w.pid, NULL, WUNTRACED), w.pid);
+	uint64_t start_ms = now_ms();
+
+	run_ops(f, &op, 1);
+	uint64_t took_ms = now_ms() - start_ms;
+
+	assert_int_equal(op.status, FORGE_E_NODE);
+	assert_in_range(took_ms, 190, 1200);
+	/* It runs on, but this connection is over. */
+	kill(w.pid, SIGCONT);
+	run_ops(f, &op, 1);
+	assert_int_equal(op.status, FORGE_E_NODE);
+	fab_close(f);
+	f = must_open(&s);
+	assert_false(is_lost(f));
+	fab_close(f);
+	close_world(&w);
+}
+
+/* A listener that never answers, nobody at all, and names that are none. */
+static void test_no_node(void **state)
+{
+	struct world w;
+	struct wire_welcome welcome;
+	struct fab *f = NULL;
+	char error[512], where[300];
+
+	open_world(&w, places[0], (struct tcp_server_settings){0});
+	struct tcp_settings s = settings_for(&w);
+
+	s.deadline_ms = 200;
+	uint64_t start_ms = now_ms();
+
+	assert_int_equal(tcp_open(&s, &welcome, error, sizeof(error), &f), FORGE_E_NODE);
+	assert_in_range(now_ms() - start_ms, 190, 2000);
+	assert_non_null(strstr(error, "said nothing"));
+	snprintf(where, sizeof(where), "%s", w.where);
+	close_world(&w);
+	s.where = where;
+	assert_int_equal(tcp_open(&s, &welcome, error, sizeof(error), &f), FORGE_E_NODE);
+	assert_non_null(strstr(error, "no node listens"));
+	static const char *const bad[] = {"tcp://",
+					  "tcp://host",
+					  "tcp://host:99999",
+					  "tcp://host:x",
+					  "tcp://::1:80",
+					  "tcp://[::1]",
+					  "unix:",
+					  "unix:/",
+					  "unix:x",
+					  "udp://x:1",
+					  ""};
+
+	for (unsigned i = 0; i < ARRAY_COUNT(bad); i++) {
+		s.where = bad[i];
+		assert_int_equal(tcp_open(&s, &welcome, error, sizeof(error), &f), FORGE_E_INVAL);
+	}
+	assert_null(f);
+}
+
+/* ---- much at once ------------------------------------------------------------------------- */
+
+/* Far more than both sockets hold, both ways at once, in one go: nobody waits for the other. */
+static void run_full_both_ways(const char *place)
+{
+	static unsigned char from[1 << 20], to[8][1 << 20];
+	struct fab_op ops[16];
+	struct world w;
+
+	open_here(&w, place);
+	struct tcp_settings s = settings_for(&w);
+	struct fab *f = must_open(&s);
+
+	s.deadline_ms = 15000;
+	for (unsigned i = 0; i < sizeof(from); i++)
+		from[i] = (unsigned char)(i * 7 + i / 255);
+	for (unsigned i = 0; i < 16; i++) {
+		uint64_t raddr = (i / 2 % 2) * sizeof(from) + i;
+
+		ops[i] = i % 2 ? fab_read(FAB_DATA, raddr - 1, to[i / 2], sizeof(from))
+			       : fab_write(FAB_DATA, raddr, from, sizeof(from));
+	}
+	run_ops(f, ops, 16);
+	for (unsigned i = 0; i < 16; i++)
+		assert_int_equal(ops[i].status, FORGE_OK);
+	for (unsigned i = 0; i < 8; i++)
+		assert_memory_equal(to[i], from, sizeof(from));
+	fab_close(f);
+	close_world(&w);
+}
+
+static void test_full_both_ways(void **state)
+{
+	for (unsigned i = 0; i < ARRAY_COUNT(places); i++)
+		run_full_both_ways(places[i]);
+}
+
+/* More ops than may be out: posts wait for the oldest, and all are done in order. */
+static void test_many_posts(void **state)
+{
+	static struct fab_op ops[3 * TCP_OPS_OUT_MAX];
+	struct world w;
+
+	open_here(&w, places[0]);
+	struct tcp_settings s = settings_for(&w);
+	struct fab *f = must_open(&s);
+
+	for (unsigned i = 0; i < ARRAY_COUNT(ops); i++) {
+		ops[i] = fab_faa(FAB_DATA, 0, 1);
+		fab_post(f, &ops[i], 1);
+	}
+	fab_kick(f);
+	for (unsigned i = 0; i < ARRAY_COUNT(ops); i++) {
+		while (ops[i].status == FAB_PENDING)
+			fab_poll(f);
+		assert_int_equal(ops[i].status, FORGE_OK);
+		assert_int_equal(ops[i].old, i);
+	}
+	fab_close(f);
+	close_world(&w);
+}
+
+/* A client that asks for gigabytes and takes nothing; the others do not notice. */
+static void test_slow_reader(void **state)
+{
+	struct wire_request r = {.code = WIRE_READ, .len = MEMORY_BYTES};
+	struct world w;
+	unsigned asked = 0;
+
+	open_world(&w, places[0], (struct tcp_server_settings){.threads = 1});
+	serve(&w);
+	struct tcp_settings s = settings_for(&w), t = settings_for(&w);
+	int fd = bare_welcome(&w, &s, WIRE_DATA);
+	struct mallinfo2 before = mallinfo2();
+
+	/* Until it is not read from any more, its socket is full, too. */
+	for (; asked < 1000000; asked++, r.tag++)
+		if (send(fd, &r, sizeof(r), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(r))
+			break;
+	assert_true(asked > 10 && asked < 1000000);
+	struct fab *f = must_open(&t);
+
+	for (unsigned i = 0; i < 100; i++)
+		assert_false(is_lost(f));
+	/* A client of some 200 KiB was opened; one that may be owed 4 TiB added two buffers. */
+	assert_true(mallinfo2().uordblks - before.uordblks < 1 << 20);
+	fab_close(f);
+	close(fd);
+	struct tcp_server_counts n;
+
+	WAIT_FOR((tcp_server_count(w.server, &n), n.connections == 0));
+	close_world(&w);
+}
+
+/* ---- the fence ---------------------------------------------------------------------------- */
+
+/*
+ * An instance writes without pause over several connections when its control connection ends.
+ * After its locks are given up the memory does not change any more: what the owner saw then is
+ * what is there later.
+ */
+static void run_fence(const char *place)
+{
+	struct world w;
+	struct fab *f[3];
+	pthread_t threads[3];
+
+	open_here(&w, place);
+	w.owner.snapshot = malloc(MEMORY_BYTES);
+	struct tcp_settings s = settings_for(&w), t = settings_for(&w);
+	struct tcp_control *c = must_control(&s);
+	struct fab *other = must_open(&t);
+
+	assert_int_equal(tcp_control_hold(c, 1), FORGE_OK);
+	assert_int_equal(tcp_control_hold(c, 99), FORGE_E_AGAIN);
+	for (unsigned i = 0; i < 3; i++) {
+		f[i] = must_open(&s);
+		pthread_create(&threads[i], NULL, write_for_ever, f[i]);
+	}
+	poll(NULL, 0, 20);
+	assert_int_equal(owner_ended_count(&w), 0);
+	tcp_control_close(c);
+	for (unsigned i = 0; i < 3; i++) {
+		void *status;
+
+		pthread_join(threads[i], &status);
+		assert_int_equal((intptr_t)status, FORGE_E_NODE);
+	}
+	WAIT_FOR(owner_ended_count(&w) == 1);
+	poll(NULL, 0, 30);
+	assert_memory_equal(w.owner.snapshot, w.owner.mem, MEMORY_BYTES);
+	assert_false(is_lost(other));
+	for (unsigned i = 0; i < 3; i++)
+		fab_close(f[i]);
+	fab_close(other);
+	close_world(&w);
+}
+
+static void test_fence(void **state)
+{
+	for (unsigned i = 0; i < ARRAY_COUNT(places); i++)
+		for (unsigned round = 0; round < 5; round++)
+			run_fence(places[i]);
+}
+
+/* An orderly close of a data connection ends nothing; breaking the protocol on one ends all. */
+static void test_what_ends_an_instance(void **state)
+{
+	const struct wire_request nonsense = {.code = 200};
+	struct wire_welcome welcome;
+	struct tcp_server_counts n;
+	struct fab *g = NULL;
+	char error[512];
+	struct world w;
+
+	open_here(&w, places[0]);
+	struct tcp_settings s = settings_for(&w);
+	struct tcp_control *c = must_control(&s);
+	struct fab *f = must_open(&s);
+
+	assert_int_equal(tcp_control_hold(c, 1), FORGE_OK);
+	fab_close(must_open(&s));
+	close(bare_welcome(&w, &s, WIRE_DATA));
+	WAIT_FOR((tcp_server_count(w.server, &n), n.connections == 2));
+	assert_false(is_lost(f));
+	assert_int_equal(n.fenced, 0);
+	/* A second control connection is not welcome. */
+	assert_int_equal(tcp_open(&s, &welcome, error, sizeof(error), &g), FORGE_OK);
+	fab_close(g);
+	struct tcp_control *d = NULL;
+
+	assert_int_equal(tcp_control_open(&s, &welcome, error, sizeof(error), &d), FORGE_E_AGAIN);
+	assert_null(d);
+	int fd = bare_welcome(&w, &s, WIRE_DATA);
+
+	assert_int_equal(send(fd, &nonsense, sizeof(nonsense), MSG_NOSIGNAL), sizeof(nonsense));
+	read_to_end(fd, error, sizeof(error));
+	WAIT_FOR(owner_ended_count(&w) == 1);
+	assert_true(is_lost(f));
+	WAIT_FOR(tcp_control_is_lost(c));
+	assert_int_equal(tcp_control_hold(c, 2), FORGE_E_NODE);
+	tcp_server_count(w.server, &n);
+	assert_int_equal(n.fenced, 1);
+	assert_int_equal(n.instances, 0);
+	fab_close(f);
+	tcp_control_close(c);
+	close_world(&w);
+}
+
+/* A client is killed while a child of it lives on, which must not keep its locks. */
+static void test_killed_client_with_a_child(void **state)
+{
+	struct world w;
+	int ready[2];
+	pid_t grandchild = 0;
+
+	open_here(&w, places[1]);
+	assert_int_equal(pipe(ready), 0);
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		struct tcp_settings s = settings_for(&w);
+		struct tcp_control *c = must_control(&s);
+		struct fab *f = must_open(&s);
+
+		if (tcp_control_hold(c, 1) || is_lost(f))
+			_exit(1);
+		grandchild = fork();
+		if (grandchild == 0) {
+			int good = is_lost(f) && tcp_control_hold(c, 2) == FORGE_E_NODE;
+
+			grandchild = good ? getpid() : -1;
+			if (write(ready[1], &grandchild, sizeof(grandchild)) < 0)
+				_exit(1);
+			for (;;)
+				pause();
+		}
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(ready[0], &grandchild, sizeof(grandchild)), sizeof(grandchild));
+	assert_true(grandchild > 0);
+	assert_int_equal(owner_ended_count(&w), 0);
+	uint64_t start_ms = now_ms();
+
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	WAIT_FOR(owner_ended_count(&w) == 1);
+	assert_true(now_ms() - start_ms < 3000);
+	kill(grandchild, SIGKILL);
+	close(ready[0]);
+	close(ready[1]);
+	close_world(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_killed),
+	    cmocka_unit_test(test_stopped),
+	    cmocka_unit_test(test_deadline_of_one),
+	    cmocka_unit_test(test_no_node),
+	    cmocka_unit_test(test_full_both_ways),
+	    cmocka_unit_test(test_many_posts),
+	    cmocka_unit_test(test_slow_reader),
+	    cmocka_unit_test(test_fence),
+	    cmocka_unit_test(test_what_ends_an_instance),
+	    cmocka_unit_test(test_killed_client_with_a_child),
+	};
+
+	return cmocka_run_group_tests_name("tcp", tests, NULL, NULL);
+}
