@@ -48,7 +48,7 @@ static int listen_unix(const char *where, const struct tcp_place *p, struct tcp_
 	int failed;
 
 	strcpy(address.sun_path, p->path);
-	out->is_unix = 1;
+	out->is_unix = out->is_local = 1;
 	out->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (out->fd < 0)
 		return REFUSE(e, FORGE_E_SYSTEM, "cannot listen on %s: %m", where);
@@ -83,6 +83,15 @@ static void name_tcp(struct tcp_listener *l, const char *host)
 		 host, port);
 }
 
+static int is_loopback(const struct sockaddr *a)
+{
+	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)a)->sin6_addr;
+
+	if (a->sa_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
+}
+
 static int bind_to(const struct addrinfo *a, struct tcp_listener *out)
 {
 	const int on = 1;
@@ -111,6 +120,7 @@ static int listen_tcp(const char *where, const struct tcp_place *p, struct tcp_l
 			      gai_strerror(error));
 	/* The first of a name's addresses; for more, write more. */
 	error = bind_to(found, out);
+	out->is_local = is_loopback(found->ai_addr);
 	freeaddrinfo(found);
 	if (error)
 		return REFUSE(e, FORGE_E_SYSTEM,

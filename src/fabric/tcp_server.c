@@ -451,6 +451,14 @@ const char *tcp_server_address(const struct tcp_server *s, unsigned index)
 	return index < s->listener_count ? s->listeners[index].name : NULL;
 }
 
+const char *tcp_server_address_of_network(const struct tcp_server *s)
+{
+	for (unsigned i = 0; i < s->listener_count; i++)
+		if (!s->listeners[i].is_local)
+			return s->listeners[i].name;
+	return NULL;
+}
+
 static int listen_in_epoll(struct tcp_server *s)
 {
 	for (unsigned i = 0; i < s->listener_count; i++) {

@@ -78,6 +78,9 @@ int tcp_server_open(const struct tcp_server_settings *, char *error_text, size_t
 /* The index-th address as it is listened on, e.g. with the port that was free; NULL behind. */
 const char *tcp_server_address(const struct tcp_server *, unsigned index);
 
+/* The first of them that other hosts can reach: neither of a Unix socket nor loopback; or NULL. */
+const char *tcp_server_address_of_network(const struct tcp_server *);
+
 /*
  * Start the threads, over [mem, mem + bytes), 8-aligned and whole words.  calls is copied.
  * 0 or FORGE_E_SYSTEM, _NO_MEMORY.

@@ -97,6 +97,7 @@ struct tcp_thread {
 struct tcp_listener {
 	int fd;
 	int is_unix;
+	int is_local; /* nobody on another host can reach it */
 	char name[280];
 	char path[108]; /* to be removed, of a Unix socket */
 };

@@ -165,6 +165,16 @@ const char *node_server_address(const struct node_server *s, unsigned index)
 	return tcp_server_address(s->server, index);
 }
 
+const char *node_server_address_of_network(const struct node_server *s)
+{
+	return tcp_server_address_of_network(s->server);
+}
+
+unsigned node_server_recheck(struct node_server *s)
+{
+	return tcp_server_recheck(s->server);
+}
+
 int node_server_start(struct node_server *s, struct node *n)
 {
 	const struct tcp_server_calls calls = {

@@ -28,6 +28,12 @@ int node_server_open(const char *addresses, const struct tcp_server_settings *se
 /* The index-th address, as it is listened on; NULL behind the last. */
 const char *node_server_address(const struct node_server *, unsigned index);
 
+/* The first address that other hosts can reach, as it is listened on; NULL: there is none. */
+const char *node_server_address_of_network(const struct node_server *);
+
+/* The door's files were read anew: end who came in by a key that is gone; how many. */
+unsigned node_server_recheck(struct node_server *);
+
 /* Serve the pool of a node that is ready.  0, FORGE_E_SYSTEM or FORGE_E_NO_MEMORY. */
 int node_server_start(struct node_server *, struct node *);
 

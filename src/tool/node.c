@@ -21,6 +21,7 @@
 #include "node/serve.h"
 #include "policy/policy.h"
 #include "tool/command.h"
+#include "tool/node_listen.h"
 
 /*
  * How often the node looks for dead compute nodes.  A look at 85 that live is 85 times open and
@@ -44,8 +45,7 @@ struct config {
 	bool plan, force, keep;
 	unsigned on_damage;
 	uint64_t drain_us;
-	const char *listen;
-	uint64_t threads, connections_max, spin_us, client_timeout_us;
+	struct listen_config listen;
 };
 
 static const struct opt options[] = {
@@ -87,20 +87,7 @@ static const struct opt options[] = {
 	"How long to wait at the end for compute nodes to leave; a second signal ends at once."),
     OPT_FLAG(struct config, keep, "keep", 0,
 	     "Leave the pool in memory at the end, for the next node to serve warm."),
-    OPT_STRING(struct config, listen, "listen", 'l', NULL, "LIST",
-	       "Where compute nodes on other hosts reach the pool: tcp://ADDRESS:PORT, "
-	       "tcp://[IPV6]:PORT and unix:/PATH, with commas between several.  Without an "
-	       "address (tcp://:PORT) it is this host's 127.0.0.1; port 0 is any that is free."),
-    OPT_U64(struct config, threads, "threads", 0, "1", "N", 1, TCP_SERVER_THREADS_MAX,
-	    "Threads that serve those who connect."),
-    OPT_U64(struct config, connections_max, "connections-max", 0, "16384", "N", 1, 1000000,
-	    "How many connections there may be at once; a thread of a compute node has one."),
-    OPT_DURATION(struct config, spin_us, "spin", 0, "50us", "TIME", 0, 1000000,
-		 "How long a thread that has served looks for more before it sleeps."),
-    OPT_DURATION(struct config, client_timeout_us, "client-timeout", 0, "10s", "TIME", 1000000,
-		 3600000000,
-		 "A compute node whose host is silent for so long has ended; one that merely does "
-		 "nothing has not."),
+    NODE_LISTEN_OPTIONS,
 };
 
 static const struct opts_table table = {
@@ -136,10 +123,15 @@ const struct command command_node = {
 
 /* ---- signals ------------------------------------------------------------------------------ */
 
-static volatile sig_atomic_t stop_signal;
+static volatile sig_atomic_t stop_signal, reload_signal;
+static bool reloads; /* SIGHUP does not end, but reads keys anew */
 
 static void on_signal(int number)
 {
+	if (number == SIGHUP && reloads) {
+		reload_signal = 1;
+		return;
+	}
 	if (stop_signal)
 		_exit(128 + number);
 	stop_signal = number;
@@ -168,7 +160,7 @@ static void wait_for_signal(const struct timespec *patience)
 	for (unsigned i = 0; i < ARRAY_COUNT(stop_signals); i++)
 		sigaddset(&block, stop_signals[i]);
 	sigprocmask(SIG_BLOCK, &block, &before);
-	if (!stop_signal)
+	if (!stop_signal && !reload_signal)
 		ppoll(NULL, 0, patience, &before);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
@@ -252,14 +244,6 @@ static int print_plan(const struct node_wish *wish)
 
 /* ---- serving ------------------------------------------------------------------------------ */
 
-static void print_listens(const struct node_server *server)
-{
-	const char *address;
-
-	for (unsigned i = 0; server && (address = node_server_address(server, i)); i++)
-		printf("listens %s\n", address);
-}
-
 static void print_ready(const struct node *node, const char *name)
 {
 	const struct pool *pool = node_pool(node);
@@ -301,7 +285,7 @@ static void fail_recovery(const char *name, int status)
 }
 
 /* Until a signal comes.  A failure is told when it begins, not ten times a second. */
-static void serve(struct node *node, const char *name)
+static void serve(struct node *node, struct node_listen *l, const char *name)
 {
 	static const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
 	uint64_t freed;
@@ -309,6 +293,10 @@ static void serve(struct node *node, const char *name)
 
 	for (uint64_t looks = 1; !stop_signal; looks++) {
 		wait_for_signal(&look);
+		if (reload_signal) {
+			reload_signal = 0;
+			node_listen_reload(l, name);
+		}
 		int status = recover(node, name, node_recover);
 
 		if (!status && looks % LOOKS_PER_SWEEP == 0)
@@ -370,38 +358,19 @@ static int settle(struct node *node, const struct config *config, const struct n
 		      : TOOL_OK;
 }
 
-/* Before anything is made: an address that cannot be had is no reason to replace a pool. */
-static int listen_first(const struct config *config, struct node_server **out)
-{
-	const struct tcp_server_settings settings = {
-	    .threads = (unsigned)config->threads,
-	    .connections_max = (unsigned)config->connections_max,
-	    .spin_us = (uint32_t)config->spin_us,
-	    .timeout_ms = (uint32_t)(config->client_timeout_us / 1000),
-	};
-	char text[1024];
-
-	*out = NULL;
-	if (!config->listen)
-		return TOOL_OK;
-	if (node_server_open(config->listen, &settings, out, text, sizeof(text)))
-		return tool_fail(&command_node, "%s", text);
-	return TOOL_OK;
-}
-
 /* Serve until a signal, and for --drain after that.  The exit status. */
-static int serve_all(struct node *node, struct node_server *server, const struct config *config)
+static int serve_all(struct node *node, struct node_listen *l, const struct config *config)
 {
-	int status = server ? node_server_start(server, node) : 0;
+	int status = l->server ? node_server_start(l->server, node) : 0;
 
 	if (status)
 		return tool_fail(&command_node, "%s: starting the threads of --listen: %s",
 				 config->pool, status_sentence(status));
 	if (!stop_signal) {
-		print_listens(server);
+		node_listen_print(l);
 		print_ready(node, config->pool);
 	}
-	serve(node, config->pool);
+	serve(node, l, config->pool);
 	drain(node, config->pool, config->drain_us);
 	return TOOL_OK;
 }
@@ -411,7 +380,7 @@ static int run(int argc, char **argv)
 	struct config config;
 	struct opts_parsed parsed;
 	struct node_wish wish;
-	struct node_server *server;
+	struct node_listen l;
 	struct node *node;
 	char text[1024];
 	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
@@ -423,19 +392,20 @@ static int run(int argc, char **argv)
 		return status;
 	if (config.plan)
 		return print_plan(&wish);
+	reloads = node_listen_reloads(&config.listen);
 	catch_signals();
-	status = listen_first(&config, &server);
+	status = node_listen_open(&config.listen, &l);
 	if (status)
 		return status;
 	if (node_open(&wish, &node, text, sizeof(text))) {
-		node_server_close(server);
+		node_listen_close(&l);
 		return tool_fail(&command_node, "%s", text);
 	}
 	status = settle(node, &config, &wish);
 	if (!status)
-		status = serve_all(node, server, &config);
+		status = serve_all(node, &l, &config);
 	/* Nobody's verbs land from here on, and only who maps the pool itself is still attached. */
-	node_server_close(server);
+	node_listen_close(&l);
 	if (status) {
 		node_close(node, true, text, sizeof(text));
 		return status;
