@@ -12,7 +12,8 @@
  *
  * Time: an op is due `deadline` after the kick that sent it, and later by what is out before it at
  * TCP_BYTE_NS a byte, so that a slow link is no dead node.  The first op that is out is the first
- * due, but for that, so it alone is looked at.
+ * due, but for that, so it alone is looked at.  While this process is stopped, or does not poll for
+ * another reason, no time passes: the reply may long have come, or the request not gone out.
  */
 #include "fabric/tcp.h"
 
@@ -49,8 +50,11 @@ struct tcp_fab {
 	struct fab_base base;
 	struct tcp_stream stream;
 	uint64_t deadline_ns;
+	uint64_t looked_ns; /* at the time, last */
+	uint64_t away_ns;   /* that were no time to be waited for */
 	int lost;
-	uint16_t tag; /* of the next request */
+	_Atomic int *all_lost; /* of the instance; may be NULL */
+	uint16_t tag;	       /* of the next request */
 
 	/* Ops whose replies have not come, a ring; due times are known up to kicked. */
 	uint32_t posted, kicked, completed;
@@ -68,9 +72,15 @@ struct tcp_fab {
 	unsigned char in[TCP_BUFFER_BYTES];
 };
 
-static inline uint64_t tcp_now_ns(void)
+/* The time, less that in which nobody looked at it. */
+static uint64_t look_at_clock(struct tcp_fab *t)
 {
-	return clock_now_ns(clock_monotonic());
+	uint64_t now_ns = clock_now_ns(clock_monotonic());
+
+	if (now_ns - t->looked_ns > TCP_AWAY_NS)
+		t->away_ns += now_ns - t->looked_ns;
+	t->looked_ns = now_ns;
+	return now_ns - t->away_ns;
 }
 
 static inline struct tcp_entry *entry_at(struct tcp_fab *t, uint32_t number)
@@ -94,12 +104,20 @@ static void complete(struct tcp_fab *t, int status)
 static void lose(struct tcp_fab *t)
 {
 	t->lost = 1;
+	if (t->all_lost)
+		atomic_store_explicit(t->all_lost, 1, memory_order_relaxed);
 	tcp_stream_close(&t->stream);
 	while (t->completed != t->posted)
 		complete(t, FORGE_E_NODE);
 	t->kicked = t->posted;
 	t->pieces_count = 0;
 	t->rest = 0;
+}
+
+/* Has another connection of the instance lost the node?  A hint that all look at. */
+static inline int instance_is_lost(const struct tcp_fab *t)
+{
+	return t->all_lost && atomic_load_explicit(t->all_lost, memory_order_relaxed);
 }
 
 /* ---- replies ------------------------------------------------------------------------------ */
@@ -232,7 +250,7 @@ static void tcp_kick(struct fab *f)
 	struct tcp_fab *t = (struct tcp_fab *)f;
 
 	if (t->kicked != t->posted) {
-		uint64_t due_ns = tcp_now_ns() + t->deadline_ns + t->bytes_out * TCP_BYTE_NS;
+		uint64_t due_ns = look_at_clock(t) + t->deadline_ns + t->bytes_out * TCP_BYTE_NS;
 
 		while (t->kicked != t->posted)
 			entry_at(t, t->kicked++)->due_ns = due_ns;
@@ -267,7 +285,7 @@ static void __attribute__((noinline)) make_room(struct tcp_fab *t)
 	tcp_kick((struct fab *)t);
 	while (!t->lost && !has_room(t)) {
 		if (!receive(t)) {
-			look_at_time(t, tcp_now_ns());
+			look_at_time(t, look_at_clock(t));
 			if (!t->lost)
 				tcp_stream_wait(&t->stream, t->pieces_count > 0, TCP_LOOK_NS);
 		}
@@ -338,6 +356,8 @@ static void tcp_post(struct fab *f, struct fab_op *ops, unsigned n)
 	unsigned i;
 
 	assert(n <= TCP_BATCH_OPS_MAX);
+	if (unlikely(instance_is_lost(t)) && !t->lost)
+		lose(t);
 	for (i = 0; i < n; i++) {
 		struct fab_op *op = &ops[i];
 		unsigned detached = op->flags & FAB_DETACHED;
@@ -369,7 +389,7 @@ static void tcp_poll(struct fab *f)
 	struct tcp_fab *t = (struct tcp_fab *)f;
 
 	/* In a child of fork() the stream is closed. */
-	if (unlikely(t->stream.fd < 0)) {
+	if (unlikely(t->stream.fd < 0 || instance_is_lost(t))) {
 		if (!t->lost)
 			lose(t);
 		return;
@@ -380,7 +400,7 @@ static void tcp_poll(struct fab *f)
 		return;
 	/* Data that comes in drops is no excuse. */
 	if ((!receive(t) || t->rest > 0) && !t->lost)
-		look_at_time(t, tcp_now_ns());
+		look_at_time(t, look_at_clock(t));
 }
 
 static int tcp_sleep_on(struct fab *f, struct pollfd *out)
@@ -408,7 +428,7 @@ static void tcp_close(struct fab *f)
 	/* Detached ops that did not fit the socket yet. */
 	while (!t->lost && t->pieces_count > 0) {
 		tcp_kick(f);
-		look_at_time(t, tcp_now_ns());
+		look_at_time(t, look_at_clock(t));
 		if (!t->lost && t->pieces_count > 0)
 			tcp_stream_wait(&t->stream, 1, TCP_LOOK_NS);
 	}
@@ -447,6 +467,8 @@ int tcp_open(const struct tcp_settings *settings, struct wire_welcome *welcome, 
 	    .caps = {.export_bytes = welcome->export_bytes, .batch_ops_max = TCP_BATCH_OPS_MAX},
 	};
 	t->deadline_ns = (uint64_t)tcp_deadline_ms(settings) * 1000000;
+	t->all_lost = settings->lost;
+	t->looked_ns = clock_now_ns(clock_monotonic());
 	*out = (struct fab *)t;
 	return FORGE_OK;
 }

@@ -17,6 +17,8 @@
 #ifndef FORGE_FABRIC_TCP_H
 #define FORGE_FABRIC_TCP_H
 
+#include <stdatomic.h>
+
 #include "fabric/fabric.h"
 #include "fabric/tcp_wire.h"
 
@@ -39,7 +41,15 @@ struct tcp_settings {
 	uint64_t fingerprint;		       /* of the layout one was built with; 0: any */
 	uint32_t deadline_ms;		       /* of an op, and of connecting */
 	const struct pass *pass; /* key and TLS, borrowed while one dials; NULL: none */
+	/*
+	 * NULL, or shared by all connections of the instance, 0 at first, and borrowed by them: the
+	 * one that loses the node sets it, and then all have lost it (doc/wire.md).
+	 */
+	_Atomic int *lost;
 };
+
+/* Whoever has not looked for so long was not running: that is no time the node had. */
+#define TCP_AWAY_NS UINT64_C(100000000)
 
 /* Is that the name of something this provider reaches?  Pure. */
 int tcp_is_where(const char *where);

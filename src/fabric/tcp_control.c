@@ -16,6 +16,7 @@ struct tcp_control {
 	uint64_t deadline_ns;
 	uint16_t tag;
 	int lost;
+	_Atomic int *all_lost; /* of the instance; may be NULL */
 };
 
 int tcp_control_open(const struct tcp_settings *settings, struct wire_welcome *welcome,
@@ -35,6 +36,7 @@ int tcp_control_open(const struct tcp_settings *settings, struct wire_welcome *w
 	}
 	pthread_mutex_init(&c->lock, NULL);
 	c->deadline_ns = (uint64_t)tcp_deadline_ms(settings) * 1000000;
+	c->all_lost = settings->lost;
 	*out = c;
 	return FORGE_OK;
 }
@@ -48,14 +50,23 @@ void tcp_control_close(struct tcp_control *c)
 	free(c);
 }
 
+static void lose(struct tcp_control *c)
+{
+	c->lost = 1;
+	if (c->all_lost)
+		atomic_store_explicit(c->all_lost, 1, memory_order_relaxed);
+}
+
 /* Nothing is to be received between two calls, so whatever can be is the end. */
 static int has_ended(struct tcp_control *c)
 {
 	unsigned char byte;
 	struct iovec iov = {&byte, 1};
 
-	if (!c->lost && tcp_stream_receive(&c->stream, &iov, 1) != 0)
+	if (c->all_lost && atomic_load_explicit(c->all_lost, memory_order_relaxed))
 		c->lost = 1;
+	if (!c->lost && tcp_stream_receive(&c->stream, &iov, 1) != 0)
+		lose(c);
 	return c->lost;
 }
 
@@ -68,8 +79,10 @@ int tcp_control_is_lost(struct tcp_control *c)
 	return lost;
 }
 
+/* As for verbs: time in which this process did not run is none that the node had. */
 static int receive_all(struct tcp_control *c, void *buf, size_t bytes, uint64_t end_ns)
 {
+	uint64_t looked_ns = clock_now_ns(clock_monotonic());
 	unsigned char *at = buf;
 
 	while (bytes > 0) {
@@ -84,9 +97,12 @@ static int receive_all(struct tcp_control *c, void *buf, size_t bytes, uint64_t 
 			continue;
 		uint64_t now_ns = clock_now_ns(clock_monotonic());
 
+		if (now_ns - looked_ns > TCP_AWAY_NS)
+			end_ns += now_ns - looked_ns;
+		looked_ns = now_ns;
 		if (now_ns >= end_ns)
 			return FORGE_E_NODE;
-		tcp_stream_wait(&c->stream, 0, end_ns - now_ns);
+		tcp_stream_wait(&c->stream, 0, min_u64(end_ns - now_ns, TCP_AWAY_NS / 2));
 	}
 	return FORGE_OK;
 }
@@ -131,7 +147,7 @@ int tcp_control_call(struct tcp_control *c, enum wire_code code, uint64_t argume
 	if (!has_ended(c) && tcp_stream_send(&c->stream, &iov, 1) == (ssize_t)sizeof(r))
 		status = receive_reply(c, &r, reply, room, bytes);
 	if (status == FORGE_E_NODE) {
-		c->lost = 1;
+		lose(c);
 		tcp_stream_close(&c->stream);
 	}
 	pthread_mutex_unlock(&c->lock);
