@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The page that `make demo` ends with.
 
-	tools/demo-page.py RUN_JSON STAT_JSON
+	tools/demo-page.py RUN_JSON STAT_JSON [shm|tcp|unix]
 
 RUN_JSON is a report of forge bench or forge replay, STAT_JSON what `forge stat --scan --json`
-printed afterwards.
+printed afterwards; the last argument how the pool was reached.
 """
 import json
 import sys
@@ -12,6 +12,10 @@ import sys
 # Share of verbs, YCSB, cache of 10 %, 16 threads; figure 3a of the FORGE paper (OSDI 2026).
 PUBLISHED = [("LRU, 32 shards", 57.4, 29.2, 13.4), ("SIEVE, 32 shards", 37.7, 47.6, 14.7),
              ("Ditto", 45.9, 18.0, 36.1)]
+
+
+REACHED = {"shm": "shared memory of this host", "tcp": "TCP on this host",
+           "unix": "a Unix socket of this host"}
 
 
 def duration(ns):
@@ -36,7 +40,7 @@ def main():
     r, pool, scan = run["result"], run["pool"], stat["scan"]
 
     print(f"FORGE: policy {pool['policy']}, {r['workers']} compute nodes, one memory node, "
-          "shared memory of this host")
+          f"{REACHED[sys.argv[3] if len(sys.argv) > 3 else 'shm']}")
     print(f"load          {run['load']}")
     print(f"              {r['operations']:,} operations on {r['distinct']:,} keys in "
           f"{r['seconds']:.2f} s; {r['verified']:,} values verified, none wrong")

@@ -1,7 +1,9 @@
 #!/bin/sh
 # A memory node and three compute-node processes on this host, and one page of results.
 #
-#	make demo [TRACE=FILE] [TRACE_OPTIONS='--columns time,key,size']
+#	make demo [POOL=shm|tcp|unix] [TRACE=FILE] [TRACE_OPTIONS='--columns time,key,size']
+#
+# With POOL=tcp or unix all but the memory node reach the pool over a socket of this host.
 #
 # Replays TRACE with a cache of 10 % of its objects; without it ../shared/traces/ids/arc_oltp, and
 # where that is not there runs YCSB B.  FORGE_SHARED names the folder if it is not ../shared.
@@ -37,6 +39,22 @@ fi
 pool_file=forge-demo-$$
 pool=shm:/$pool_file
 directory=$(mktemp -d "${TMPDIR:-/tmp}/forge-demo.XXXXXX")
+case ${POOL:-shm} in
+shm) reach=$pool listen= ;;
+unix) reach=unix:$directory/node listen=$reach ;;
+tcp)
+	# A port that nobody has just now.
+	port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0))
+print(s.getsockname()[1])')
+	reach=tcp://127.0.0.1:$port listen=$reach
+	;;
+*)
+	echo "demo: POOL=$POOL: write shm, tcp or unix" >&2
+	exit 1
+	;;
+esac
+# Each takes longer over a socket.
+[ -z "$listen" ] || operations=$((operations / 5))
 node=
 
 clean_up() {
@@ -84,29 +102,32 @@ done
 
 mkfifo "$directory/said"
 "$forge" node --pool "$pool" --size "${high}K" --object-bytes "$object_bytes" \
-	--cn-max "$processes" >"$directory/said" &
+	--cn-max "$processes" ${listen:+--listen "$listen"} >"$directory/said" &
 node=$!
-# One line, or the end of the file if it could not start; then it has said why.
-read -r ready <"$directory/said" || exit 1
+# Where it listens, then one line; or the end of the file if it could not start, and has said why.
+exec 3<"$directory/said"
+ready=listens
+while [ "${ready%% *}" = listens ]; do read -r ready <&3 || exit 1; done
+exec 3<&-
 echo "memory node   process $node: $ready"
 
 if [ -n "$trace" ]; then
 	echo "compute nodes $processes processes replay $trace"
 	# shellcheck disable=SC2086
-	"$forge" replay --pool "$pool" --processes "$processes" --value-bytes "$value_bytes" \
+	"$forge" replay --pool "$reach" --processes "$processes" --value-bytes "$value_bytes" \
 		--verify --json "$directory/run.json" ${TRACE_OPTIONS:-} "$trace" >/dev/null
 else
 	echo "compute nodes $processes processes run YCSB B"
-	"$forge" bench --pool "$pool" --processes "$processes" --workload ycsb-b --keys "$keys" \
+	"$forge" bench --pool "$reach" --processes "$processes" --workload ycsb-b --keys "$keys" \
 		--ops "$operations" --value-bytes "$value_bytes" --verify --lru \
 		--json "$directory/run.json" >/dev/null
 fi
-"$forge" stat --pool "$pool" --scan --json >"$directory/stat.json"
+"$forge" stat --pool "$reach" --scan --json >"$directory/stat.json"
 check=0
-"$forge" check --pool "$pool" >"$directory/check" 2>&1 || check=$?
+"$forge" check --pool "$reach" >"$directory/check" 2>&1 || check=$?
 
 echo
-python3 tools/demo-page.py "$directory/run.json" "$directory/stat.json"
+python3 tools/demo-page.py "$directory/run.json" "$directory/stat.json" "${POOL:-shm}"
 if [ "$check" != 0 ]; then
 	cat "$directory/check"
 	echo "pool check: NOT clean (forge check: status $check)"

@@ -120,9 +120,10 @@ struct forge_options {		/* zero means the default */
 };
 
 /*
- * Attach to a pool: "shm:/name", or the path of a file; a cache on several memory nodes by all of
- * them, with commas between; "?latency=2us" behind it makes it as slow
- * as a network, for tests.  options may be NULL.  Makes system calls; may take half a second while
+ * Attach to a pool: "shm:/name", or the path of a file, where "?latency=2us" behind it makes it as
+ * slow as a network, for tests; or "tcp://host:port" or "unix:/path" of a node that listens, where
+ * "?timeout=200ms" says how long it may be silent; a cache on several memory nodes by all of them,
+ * with commas between.  options may be NULL.  Makes system calls; may take half a second while
  * others leave.  Any thread.
  * 0, or an error of any kind.
  */

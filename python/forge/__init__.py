@@ -258,8 +258,8 @@ class Cache:
     """A pool of FORGE's.  Close it, or use it in a with statement."""
 
     def __init__(self, pool="shm:/forge", threads=16, timeout=None, policy=None):
-        """pool: "shm:/name" or the path of a file; threads that may use it at once; timeout of
-        every operation in seconds; policy: the pool's."""
+        """pool: "shm:/name", the path of a file, "tcp://host:port" or "unix:/path"; threads
+        that may use it at once; timeout of every operation in seconds; policy: the pool's."""
         if timeout is not None and timeout < 0:
             raise ValueError("a timeout is not below 0")
         pool = os.fsencode(pool)

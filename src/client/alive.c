@@ -145,11 +145,6 @@ const struct liveness *alive_liveness(struct alive *a)
 	return &a->liveness;
 }
 
-const _Atomic int *alive_forked(const struct alive *a)
-{
-	return &a->forked;
-}
-
 int alive_is_held(struct alive *a, uint32_t cn)
 {
 	char text[256];

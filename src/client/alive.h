@@ -41,12 +41,6 @@ void alive_close(struct alive *);
 const struct liveness *alive_liveness(struct alive *);
 
 /*
- * Becomes 1 in a child of the process that opened it: then nothing may be done with its sessions.
- * Valid until close.
- */
-const _Atomic int *alive_forked(const struct alive *);
-
-/*
  * Is the compute node alive?  1, 0, or FORGE_E_SYSTEM and the like when it cannot be told.
  * Changes nothing.
  */

@@ -7,15 +7,9 @@
 #include "client/name.h"
 #include "fabric/delay.h"
 
-/* The medium that name means, or NULL and why there is none. */
-static const struct link_medium *medium_of(const struct pool_name *name, char *error_text,
-					   size_t error_bytes)
+static const struct link_medium *medium_of(const struct pool_name *name)
 {
-	if (name->kind == NAME_SHM)
-		return &link_shm;
-	snprintf(error_text, error_bytes, "%s: this build reaches only pools in memory of its host",
-		 name->where);
-	return NULL;
+	return name->kind == NAME_SHM ? &link_shm : &link_tcp;
 }
 
 int link_open(const char *pool_name, int flags, struct link **out, char *error_text,
@@ -25,14 +19,11 @@ int link_open(const char *pool_name, int flags, struct link **out, char *error_t
 	struct link *l;
 	int status = name_parse(pool_name, &name, error_text, error_bytes);
 
+	if (!status)
+		status = medium_of(&name)->open(&name, flags, &l, error_text, error_bytes);
 	if (status)
 		return status;
-	const struct link_medium *medium = medium_of(&name, error_text, error_bytes);
-
-	status = medium ? medium->open(&name, flags, &l, error_text, error_bytes) : FORGE_E_INVAL;
-	if (status)
-		return status;
-	l->medium = medium;
+	l->medium = medium_of(&name);
 	l->latency_us = name.latency_us;
 	*out = l;
 	return 0;
@@ -88,9 +79,5 @@ int link_probe(const char *pool_name, char *error_text, size_t error_bytes)
 	struct pool_name name;
 	int status = name_parse(pool_name, &name, error_text, error_bytes);
 
-	if (status)
-		return status;
-	const struct link_medium *medium = medium_of(&name, error_text, error_bytes);
-
-	return medium ? medium->probe(&name, error_text, error_bytes) : FORGE_E_INVAL;
+	return status ? status : medium_of(&name)->probe(&name, error_text, error_bytes);
 }

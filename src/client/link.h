@@ -48,12 +48,6 @@ static inline const struct liveness *link_liveness(const struct link *l)
 	return l->liveness;
 }
 
-/* Is this a child that fork() made of the process that opened it?  Then nothing may be posted. */
-static inline int link_is_forked(const struct link *l)
-{
-	return atomic_load_explicit(l->forked, memory_order_relaxed);
-}
-
 /*
  * The memory, if it is mapped here, else NULL: for prefetches alone, others change it at any
  * time.  What is not mapped has another clock, too, and may be on another host.

@@ -8,7 +8,6 @@
 #ifndef FORGE_CLIENT_LINK_MEDIUM_H
 #define FORGE_CLIENT_LINK_MEDIUM_H
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,13 +31,12 @@ struct link_medium {
 struct link {
 	const struct link_medium *medium;
 	const struct liveness *liveness;
-	const _Atomic int *forked; /* set in a child of the process that opened it */
-	const char *base;	   /* NULL: not mapped */
+	const char *base; /* NULL: not mapped */
 	uint64_t bytes;
 	struct pool_clock *clock; /* NULL: ours */
 	uint64_t latency_us;	  /* link.c's: what every verb takes at least */
 };
 
-extern const struct link_medium link_shm;
+extern const struct link_medium link_shm, link_tcp;
 
 #endif

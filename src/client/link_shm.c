@@ -63,7 +63,6 @@ static int open_shm(const struct pool_name *name, int flags, struct link **out, 
 		return status;
 	}
 	s->link.liveness = alive_liveness(s->alive);
-	s->link.forked = alive_forked(s->alive);
 	s->link.base = shm_map_base(s->map);
 	s->link.bytes = shm_map_bytes(s->map);
 	*out = &s->link;

@@ -219,7 +219,6 @@ static int parse(const char *name, size_t bytes, struct pool_name *out, const st
 	int status = 0;
 
 	memset(out, 0, offsetof(struct pool_name, where));
-	out->timeout_us = NAME_TIMEOUT_US_DEFAULT;
 	out->kind = kind_of(name, &skip);
 	bytes -= skip;
 	if (bytes >= sizeof(out->where))

@@ -10,7 +10,8 @@
  *
  *   latency=TIME         every verb takes at least that long, as over a network, so that programs
  *                        can be tried and measured on one host
- *   timeout=TIME         over a socket: how long to wait for the node before it counts as lost
+ *   timeout=TIME         over a socket: how long the node may take to answer before it
+ *                        counts as lost; a second unless given
  *
  * A pool on several nodes is a list of such names with commas between them.  A comma that no name
  * follows belongs to a path, and so does a '?' that no option follows.
@@ -28,9 +29,6 @@
 /* Nodes of a pool at most. */
 #define NAME_NODES_MAX 64u
 
-/* How long a node may be silent, unless the name says otherwise. */
-#define NAME_TIMEOUT_US_DEFAULT 5000000u
-
 enum name_kind {
 	NAME_SHM,  /* where: what fabric/shm.h understands */
 	NAME_TCP,  /* where: a host's name or address, without brackets */
@@ -41,7 +39,7 @@ struct pool_name {
 	enum name_kind kind;
 	uint16_t port;	     /* of NAME_TCP */
 	uint64_t latency_us; /* 0: as fast as it is */
-	uint64_t timeout_us;
+	uint64_t timeout_us; /* 0: the fabric's own, a second */
 	char where[NAME_WHERE_BYTES];
 };
 

@@ -20,7 +20,8 @@ struct config {
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', "none", "NAME",
-	       "The pool, as served by forge node; none: make one for this run."),
+	       "The pool, as served by forge node: " TOOL_POOL_NAMES
+	       "; none: make one for this run."),
     OPT_STRING(struct config, workload, "workload", 'w', "ycsb-b", "TEXT",
 	       "ycsb-a to ycsb-f, uniform, zipf:THETA, scan, hotspot, cachelib:PREFIX, each with "
 	       "options after ':' or ','; forge(1) lists them."),

@@ -30,7 +30,7 @@ struct config {
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
-	       "The pool: shm:/name, or the path of a file."),
+	       "The pool: " TOOL_POOL_NAMES "."),
     OPT_FLAG(struct config, live, "live", 0,
 	     "Check as if compute nodes were attached, even if none is in the registry."),
     OPT_FLAG(struct config, repair, "repair", 0,

@@ -25,6 +25,9 @@ struct command {
 /* The pool that is meant when no --pool is given. */
 #define TOOL_POOL_DEFAULT "shm:/forge"
 
+/* What may be named, where any way to a pool will do (client/name.h). */
+#define TOOL_POOL_NAMES "shm:/name, the path of a file, tcp://HOST:PORT or unix:/PATH"
+
 /* Print "forge <name>: <sentence>" to standard error; returns TOOL_ERROR. */
 int tool_fail(const struct command *, const char *format, ...) PRINTF_LIKE(2, 3);
 

@@ -8,7 +8,7 @@ struct config {
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
-	       "The pool: shm:/name, or the path of a file."),
+	       "The pool: " TOOL_POOL_NAMES "."),
 };
 
 static const struct opts_table table = {

@@ -26,7 +26,7 @@ struct config {
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
-	       "The pool: shm:/name, or the path of a file."),
+	       "The pool: " TOOL_POOL_NAMES "."),
     OPT_FLAG(struct config, with_values, "long", 'l',
 	     "Print the bytes of the value and the seconds it has left before each key."),
 };

@@ -28,7 +28,8 @@ struct config {
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', "none", "NAME",
-	       "The pool, as served by forge node; none: make one for this run."),
+	       "The pool, as served by forge node: " TOOL_POOL_NAMES
+	       "; none: make one for this run."),
     OPT_STRING(struct config, format, "format", 'f', NULL, "NAME",
 	       "oracleGeneral, u32, u64, be32, be64 or csv; default: by the file's extension."),
     OPT_STRING(struct config, sizes, "sizes", 0, NULL, "FILE",

@@ -50,7 +50,7 @@ struct config {
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 0, NULL, "NAME",
-	       "The pool: shm:/name, or the path of a file.  Without it the server makes a pool of "
+	       "The pool: " TOOL_POOL_NAMES ".  Without it the server makes a pool of "
 	       "its own in shared memory, and removes it at the end."),
     OPT_U64(struct config, memory_mib, "memory-limit", 'm', "64", "MiB", 1, UINT64_C(1) << 18,
 	    "Size of the server's own pool."),
@@ -123,7 +123,8 @@ const struct command command_serve = {"serve", "Serve a pool to clients of memca
 /* What a server consists of. */
 struct serving {
 	const struct config *config;
-	char pool_name[128];
+	const char *pool_name; /* as given, or own_name */
+	char own_name[64];
 	struct node *node; /* of its own pool, or NULL */
 	struct client *client;
 	struct auth *auth;
@@ -308,10 +309,11 @@ static int open_pool(struct serving *s)
 	int status;
 
 	if (c->pool) {
-		snprintf(s->pool_name, sizeof(s->pool_name), "%s", c->pool);
+		s->pool_name = c->pool;
 		status = tool_check_served(&command_serve, c->pool);
 	} else {
-		snprintf(s->pool_name, sizeof(s->pool_name), "shm:/forge-serve-%d", (int)getpid());
+		snprintf(s->own_name, sizeof(s->own_name), "shm:/forge-serve-%d", (int)getpid());
+		s->pool_name = s->own_name;
 		status = make_pool(s);
 	}
 	return status ? status : attach(s);

@@ -17,7 +17,7 @@ struct config {
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
-	       "The pool: shm:/name, or the path of a file."),
+	       "The pool: " TOOL_POOL_NAMES "."),
     OPT_STRING(struct config, file, "file", 'f', NULL, "FILE", "Read the value from FILE."),
     OPT_DURATION(struct config, ttl, "ttl", 't', "0", "TIME", 0, TTL_MAX_US,
 		 "The value is gone after so long; less than a millisecond counts as one.  0: it "

@@ -20,7 +20,7 @@ struct config {
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
-	       "The pool: shm:/name, or the path of a file."),
+	       "The pool: " TOOL_POOL_NAMES "."),
     OPT_FLAG(struct config, json, "json", 0, "Print JSON instead of tables."),
     OPT_FLAG(struct config, scan, "scan", 0,
 	     "READ the whole index as well, to count the objects and their bytes."),

@@ -29,7 +29,7 @@ struct config {
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
-	       "The pool: shm:/name, or the path of a file."),
+	       "The pool: " TOOL_POOL_NAMES "."),
     OPT_DURATION(struct config, interval_us, "interval", 'i', "1s", NULL, 100000, 3600000000u,
 		 "Time between pages, over which rates are taken."),
     OPT_FLAG(struct config, once, "once", 0, "Print one page, after one interval, and end."),

@@ -206,11 +206,9 @@ static void *flush_main(void *argument)
 		int status = pool_open(&worker, &pool, error, sizeof(error));
 
 		while (!status && !atomic_load(&f->stop)) {
-			struct fab_op op =
-			    fab_faa(FAB_CONTROL,
-				    pool.plan.cursors_offset +
-					offsetof(struct layout_cursors, fence),
-				    1);
+			struct fab_op op = fab_faa(
+			    FAB_CONTROL,
+			    pool.plan.cursors_offset + offsetof(struct layout_cursors, fence), 1);
 
 			status = flow_run(&worker, &op, 1);
 			f->raised++;

@@ -4,7 +4,7 @@
  * Verbs on shared memory are so quick that two workers rarely meet inside a flow.  This wrapper
  * hands a batch down op by op and, at random, gives up the processor or sleeps in between, as a
  * busy host would.  Order and atomicity stay what fabric.h promises.  For tests; a connection
- * belongs to one thread and borrows the one below, which completes at post.
+ * belongs to one thread and borrows the one below; where that does not complete at post, it waits.
  */
 #ifndef FORGE_TEST_MT_JITTER_H
 #define FORGE_TEST_MT_JITTER_H

@@ -49,6 +49,8 @@ struct ledger_worker {
 struct stress {
 	struct stress_wish wish;
 	char pool_name[MADE_POOL_NAME_BYTES];
+	char other_name[256]; /* by which the nodes of other_nodes reach it */
+	uint64_t other_nodes;
 	_Atomic uint32_t ready; /* workers with a session; all start together */
 	_Atomic uint32_t stop;
 	_Atomic uint32_t hold;	 /* which call to hold, or 0 */
@@ -395,7 +397,9 @@ void stress_node(struct stress *s, uint32_t node)
 	struct client *client;
 	char error[256];
 
-	if (client_open(s->pool_name, &options, &client, error, sizeof(error))) {
+	const char *name = s->other_nodes >> node & 1 ? s->other_name : s->pool_name;
+
+	if (client_open(name, &options, &client, error, sizeof(error))) {
 		give_failure(s, "node %u: %s", node, error);
 	} else {
 		node_threads(s, client, node);
@@ -617,6 +621,13 @@ struct stress *stress_begin(const struct stress_wish *wish)
 const char *stress_failure(const struct stress *s)
 {
 	return s->failure;
+}
+
+void stress_reach_by(struct stress *s, const char *name, uint64_t nodes)
+{
+	assert_true(strlen(name) < sizeof(s->other_name));
+	strcpy(s->other_name, name);
+	s->other_nodes = nodes;
 }
 
 const char *stress_pool_name(const struct stress *s)

@@ -113,6 +113,9 @@ int stress_check_pool(struct stress *);
 const struct stress_totals *stress_sum(struct stress *);
 const char *stress_pool_name(const struct stress *);
 
+/* The nodes of that mask open the pool by another name of it; before any is started. */
+void stress_reach_by(struct stress *, const char *name, uint64_t nodes);
+
 /* Remove the pool and the ledger. */
 void stress_end(struct stress *);
 

@@ -55,21 +55,37 @@ def node_of(line):
     return int(words[3].rstrip(":")), words[5].replace("shm:", "/dev/shm")
 
 
-@case
-def the_page_is_whole(t):
+def the_page(t, pool, reached):
     path, ids = trace(t)
-    process = start(t, home(t), TRACE=path, FORGE_THREADS="3", FORGE_POLICY="forge-paper")
+    process = start(t, home(t), TRACE=path, FORGE_THREADS="3", FORGE_POLICY="forge-paper", POOL=pool)
     first = process.stdout.readline()
     node, pool_file = node_of(first)
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, (out, err)
     text = out.decode()
-    for words in ("policy forge, 3 compute nodes", f"{len(ids):,} operations",
+    for words in (reached, "policy forge, 3 compute nodes", f"{len(ids):,} operations",
                   f"on {len(set(ids)):,} keys", "none wrong", "throughput", "exact LRU",
                   "P99.9", "SIEVE", "57.4 %", "18.0 %", "fill factor", "capacity", "pool check: clean"):
         assert words in text, f"no {words!r} in\n{text}"
     nothing_is_left(t, node)
     assert not os.path.exists(pool_file), "the pool is left behind"
+
+
+@case
+def the_page_is_whole(t):
+    the_page(t, "shm", "shared memory of this host")
+
+
+@case
+def the_page_is_whole_over_tcp(t):
+    the_page(t, "tcp", "TCP on this host")
+
+
+@case
+def an_unknown_way_to_the_pool(t):
+    process = start(t, home(t), POOL="rdma")
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1 and b"POOL=rdma" in err and out == b"", (out, err)
 
 
 @case

@@ -70,7 +70,11 @@ class Node:
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         env=box.env)
         box.processes.append(self.process)
+        self.listens = []
         self.ready = self.process.stdout.readline().decode()
+        while self.ready.startswith("listens "):
+            self.listens.append(self.ready.split()[1])
+            self.ready = self.process.stdout.readline().decode()
         if not self.ready.startswith("ready "):
             out, err = self.process.communicate(timeout=PATIENCE_S)
             raise AssertionError("not ready: " + str(Result(argv, self.process.returncode,

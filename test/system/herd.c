@@ -41,6 +41,19 @@ PRINTF_LIKE(2, 3) static int give_up(struct herd *h, const char *format, ...)
 	return -1;
 }
 
+/* How the nodes of herds reach their pools; no scheme: all of them map it. */
+static struct {
+	const char *program, *scheme;
+	uint64_t nodes;
+} reach;
+
+void herd_reach_over(const char *program, const char *scheme, uint64_t nodes)
+{
+	reach.program = program;
+	reach.scheme = scheme;
+	reach.nodes = nodes;
+}
+
 int herd_begin(struct herd *h, const struct stress_wish *wish)
 {
 	char error[256] = "";
@@ -58,6 +71,11 @@ int herd_begin(struct herd *h, const struct stress_wish *wish)
 	}
 	if (status)
 		return give_up(h, "the driver: %s %s", status_name(status), error);
+	if (reach.scheme &&
+	    served_start(&h->served, reach.program, stress_pool_name(h->s), reach.scheme))
+		return give_up(h, "no memory node");
+	if (reach.scheme)
+		stress_reach_by(h->s, h->served.url, reach.nodes);
 	for (uint32_t node = 0; node < h->nodes; node++)
 		herd_start(h, node);
 	return 0;
@@ -278,6 +296,13 @@ int herd_finish(struct herd *h)
 	}
 	fab_close(h->fab);
 	shm_map_close(h->map);
+	if (h->served.pid) {
+		int status = served_end(&h->served, SIGTERM);
+
+		if (!result && status)
+			result = give_up(h, "the memory node ended with wait status %x",
+					 (unsigned)status);
+	}
 	if (!result && stress_check_pool(h->s)) {
 		fprintf(stderr, "%s\n", stress_failure(h->s));
 		result = -1;

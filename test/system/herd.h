@@ -12,6 +12,7 @@
 #define FORGE_TEST_SYSTEM_HERD_H
 
 #include "fabric/shm.h"
+#include "served.h"
 #include "stress.h"
 
 #define HERD_NODES_MAX 8u
@@ -27,6 +28,7 @@ struct herd {
 	struct worker worker;
 	struct pool pool;
 	struct layout_registry lines[LAYOUT_CN_MAX];
+	struct served served; /* the memory node, if there is one */
 };
 
 /* A compute node's membership, as the registry says. */
@@ -35,6 +37,12 @@ struct herd_line {
 	uint32_t cn;
 	uint64_t id;
 };
+
+/*
+ * From now on a memory node serves the pool of every herd, and the compute nodes of that mask
+ * reach it over a socket; scheme as served_start() has it.
+ */
+void herd_reach_over(const char *program, const char *scheme, uint64_t nodes);
 
 /* Make the pool and start wish->nodes nodes. */
 int herd_begin(struct herd *, const struct stress_wish *);

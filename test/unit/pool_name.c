@@ -16,8 +16,6 @@
 #include "base/status.h"
 #include "client/name.h"
 
-#define FIVE_S NAME_TIMEOUT_US_DEFAULT
-
 static void test_names(void **state)
 {
 	static const struct {
@@ -26,22 +24,22 @@ static void test_names(void **state)
 		uint16_t port;
 		uint64_t latency_us, timeout_us;
 	} rows[] = {
-	    {"shm:/forge", "shm:/forge", NAME_SHM, 0, 0, FIVE_S},
-	    {"file:/tmp/a", "file:/tmp/a", NAME_SHM, 0, 0, FIVE_S},
-	    {"/tmp/a", "/tmp/a", NAME_SHM, 0, 0, FIVE_S},
-	    {"./a", "./a", NAME_SHM, 0, 0, FIVE_S},
-	    {"/tmp/a,b", "/tmp/a,b", NAME_SHM, 0, 0, FIVE_S},
-	    {"/tmp/a?b", "/tmp/a?b", NAME_SHM, 0, 0, FIVE_S},
-	    {"/tmp/a?b?latency=3us", "/tmp/a?b", NAME_SHM, 0, 3, FIVE_S},
-	    {"shm:/a?latency=2us", "shm:/a", NAME_SHM, 0, 2, FIVE_S},
-	    {"shm:/a?latency=1s", "shm:/a", NAME_SHM, 0, 1000000, FIVE_S},
+	    {"shm:/forge", "shm:/forge", NAME_SHM, 0, 0, 0},
+	    {"file:/tmp/a", "file:/tmp/a", NAME_SHM, 0, 0, 0},
+	    {"/tmp/a", "/tmp/a", NAME_SHM, 0, 0, 0},
+	    {"./a", "./a", NAME_SHM, 0, 0, 0},
+	    {"/tmp/a,b", "/tmp/a,b", NAME_SHM, 0, 0, 0},
+	    {"/tmp/a?b", "/tmp/a?b", NAME_SHM, 0, 0, 0},
+	    {"/tmp/a?b?latency=3us", "/tmp/a?b", NAME_SHM, 0, 3, 0},
+	    {"shm:/a?latency=2us", "shm:/a", NAME_SHM, 0, 2, 0},
+	    {"shm:/a?latency=1s", "shm:/a", NAME_SHM, 0, 1000000, 0},
 	    {"shm:/a?timeout=1ms&latency=0", "shm:/a", NAME_SHM, 0, 0, 1000},
-	    {"tcp://node:7000", "node", NAME_TCP, 7000, 0, FIVE_S},
-	    {"tcp://10.0.0.1:1", "10.0.0.1", NAME_TCP, 1, 0, FIVE_S},
-	    {"tcp://[::1]:65535", "::1", NAME_TCP, 65535, 0, FIVE_S},
+	    {"tcp://node:7000", "node", NAME_TCP, 7000, 0, 0},
+	    {"tcp://10.0.0.1:1", "10.0.0.1", NAME_TCP, 1, 0, 0},
+	    {"tcp://[::1]:65535", "::1", NAME_TCP, 65535, 0, 0},
 	    {"tcp://[fe80::1%eth0]:9?timeout=1h", "fe80::1%eth0", NAME_TCP, 9, 0, 3600000000},
 	    {"tcp://n:5?latency=1ms&timeout=2s", "n", NAME_TCP, 5, 1000, 2000000},
-	    {"unix:/run/f.sock", "/run/f.sock", NAME_UNIX, 0, 0, FIVE_S},
+	    {"unix:/run/f.sock", "/run/f.sock", NAME_UNIX, 0, 0, 0},
 	    {"unix:./f?timeout=20ms", "./f", NAME_UNIX, 0, 0, 20000},
 	};
 	static struct pool_name name;
@@ -129,7 +127,7 @@ static void test_lists(void **state)
 	assert_int_equal(names[1].timeout_us, 9000000);
 	assert_string_equal(names[2].where, "::1");
 	assert_int_equal(names[2].port, 2);
-	assert_int_equal(names[2].timeout_us, FIVE_S);
+	assert_int_equal(names[2].timeout_us, 0);
 	assert_int_equal(names[3].kind, NAME_SHM);
 	assert_string_equal(names[4].where, "./y,z");
 	free(names);

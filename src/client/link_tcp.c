@@ -1,0 +1,200 @@
+/*
+ * link_tcp.c: a pool behind a socket: the node is asked, over a control connection, for what a
+ * process on its host finds out by itself.
+ *
+ * The link is one instance in the sense of doc/wire.md: it lives as long as its control connection,
+ * the node holds the locks of its compute-node ids in its name, and its data connections die with
+ * it.  Each connection must lead to the very node that the link was opened on: a node that was
+ * started anew knows nothing of the old one's locks, and has recovered, or is about to recover,
+ * what their owners left.  So such a connection is given up as FORGE_E_NODE, and who wants to go on
+ * opens another link.  Likewise, when one connection loses the node all do: a verb whose fate is
+ * not known may still take effect, and must not do so after its compute node has left in good order
+ * and somebody else has its id.  As it is, it never leaves; the id's lock goes when the node has
+ * done with all connections, and then what it owned is recovered.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/status.h"
+#include "client/link.h"
+#include "client/name.h"
+#include "fabric/tcp_control.h"
+#include "pool/time.h"
+
+/* Looks at the node's clock to begin with: the quickest counts. */
+#define FIRST_LOOKS 8u
+
+struct tcp_link {
+	struct link link;
+	struct tcp_settings settings;
+	struct tcp_control *control;
+	struct wire_welcome welcome;
+	struct liveness liveness;
+	struct pool_clock clock;
+	_Atomic int lost; /* by one connection, so by all */
+	char where[NAME_WHERE_BYTES + 16];
+};
+
+/* ---- liveness and time -------------------------------------------------------------------- */
+
+/* Whatever goes wrong, the owner is not proven dead, and that is all a caller may conclude. */
+static int hold(void *context, uint32_t cn)
+{
+	struct tcp_link *t = context;
+
+	return tcp_control_hold(t->control, cn) ? FORGE_E_AGAIN : 0;
+}
+
+/* If it does not reach the node, the instance is at its end and all its locks with it. */
+static void release(void *context, uint32_t cn)
+{
+	struct tcp_link *t = context;
+
+	(void)tcp_control_release(t->control, cn);
+}
+
+static int read_clock(void *context, uint64_t *node_ns)
+{
+	struct tcp_link *t = context;
+
+	return tcp_control_time(t->control, node_ns);
+}
+
+/* ---- the medium --------------------------------------------------------------------------- */
+
+static void settings_of(const struct pool_name *name, char *where, size_t where_bytes,
+			struct tcp_settings *out)
+{
+	if (name->kind == NAME_UNIX)
+		snprintf(where, where_bytes, "unix:%s", name->where);
+	else if (strchr(name->where, ':'))
+		snprintf(where, where_bytes, "tcp://[%s]:%u", name->where, name->port);
+	else
+		snprintf(where, where_bytes, "tcp://%s:%u", name->where, name->port);
+	*out = (struct tcp_settings){
+	    .where = where,
+	    .deadline_ms = (uint32_t)(name->timeout_us / 1000),
+	};
+	tcp_instance(out->instance);
+}
+
+static int refuse_latency(const struct pool_name *name, char *error_text, size_t error_bytes)
+{
+	if (!name->latency_us)
+		return 0;
+	snprintf(error_text, error_bytes,
+		 "a pool behind a socket has a latency of its own: leave latency= out of its name");
+	return FORGE_E_INVAL;
+}
+
+static void close_tcp(struct link *l)
+{
+	struct tcp_link *t = (struct tcp_link *)l;
+
+	tcp_control_close(t->control);
+	free(t);
+}
+
+static int reach(struct tcp_link *t, char *error_text, size_t error_bytes)
+{
+	int status =
+	    tcp_control_open(&t->settings, &t->welcome, error_text, error_bytes, &t->control);
+
+	if (status)
+		return status;
+	status = pool_clock_look(&t->clock, clock_monotonic(), FIRST_LOOKS);
+	if (status)
+		snprintf(error_text, error_bytes, "%s: asking for its time: %s", t->where,
+			 status_sentence(status));
+	return status;
+}
+
+static int open_tcp(const struct pool_name *name, int flags, struct link **out, char *error_text,
+		    size_t error_bytes)
+{
+	int status = refuse_latency(name, error_text, error_bytes);
+	struct tcp_link *t = status ? NULL : calloc(1, sizeof(*t));
+
+	if (status)
+		return status;
+	if (!t) {
+		snprintf(error_text, error_bytes, "%s", status_sentence(FORGE_E_NO_MEMORY));
+		return FORGE_E_NO_MEMORY;
+	}
+	settings_of(name, t->where, sizeof(t->where), &t->settings);
+	t->settings.role = flags & LINK_READ_ONLY ? WIRE_READ_ONLY : WIRE_FULL;
+	t->settings.fingerprint = layout_fingerprint();
+	t->settings.lost = &t->lost;
+	pool_clock_init(&t->clock, read_clock, t);
+	t->liveness = (struct liveness){t, hold, release};
+	status = reach(t, error_text, error_bytes);
+	if (status) {
+		close_tcp(&t->link);
+		return status;
+	}
+	t->link.liveness = &t->liveness;
+	t->link.bytes = t->welcome.export_bytes;
+	t->link.clock = &t->clock;
+	*out = &t->link;
+	return 0;
+}
+
+static int connect_tcp(struct link *l, struct fab **out)
+{
+	struct tcp_link *t = (struct tcp_link *)l;
+	struct wire_welcome welcome;
+	struct fab *fab;
+	char text[256];
+	int status = tcp_open(&t->settings, &welcome, text, sizeof(text), &fab);
+
+	if (status)
+		return status;
+	if (welcome.boot != t->welcome.boot || welcome.pool_id != t->welcome.pool_id) {
+		fab_close(fab);
+		return FORGE_E_NODE;
+	}
+	*out = fab;
+	return 0;
+}
+
+static int is_held_tcp(struct link *l, uint32_t cn)
+{
+	return tcp_control_is_held(((struct tcp_link *)l)->control, cn);
+}
+
+static int is_served_tcp(struct link *l)
+{
+	return !tcp_control_is_lost(((struct tcp_link *)l)->control);
+}
+
+/* Whoever answers is a node that serves. */
+static int probe_tcp(const struct pool_name *name, char *error_text, size_t error_bytes)
+{
+	struct tcp_settings settings;
+	struct wire_welcome welcome;
+	struct tcp_control *control;
+	char where[NAME_WHERE_BYTES + 16];
+
+	settings_of(name, where, sizeof(where), &settings);
+	settings.role = WIRE_METRICS;
+	int status = refuse_latency(name, error_text, error_bytes);
+
+	if (!status)
+		status = tcp_control_open(&settings, &welcome, error_text, error_bytes, &control);
+	if (status)
+		return status;
+	tcp_control_close(control);
+	return 1;
+}
+
+const struct link_medium link_tcp = {
+    .open = open_tcp,
+    .close = close_tcp,
+    .connect = connect_tcp,
+    .is_held = is_held_tcp,
+    .is_served = is_served_tcp,
+    .probe = probe_tcp,
+};
