@@ -18,7 +18,7 @@ build = { [ -f $(1)/build.ninja ] || meson setup $(1) --buildtype=$(BUILDTYPE) \
 slow = --timeout-multiplier 6
 
 .DEFAULT_GOAL := all
-.PHONY: all packages demo test test-long fuzz-sim bench bench-serve hit-ratio housekeeping fill memory check check-format \
+.PHONY: all packages demo test test-long fuzz-sim bench bench-serve bench-overlap hit-ratio housekeeping fill memory check check-format \
 	check-warnings check-asan check-tsan install clean help
 
 all: packages ## build everything into build/
@@ -47,6 +47,9 @@ bench-fabric: all ## verbs over TCP and Unix sockets beside a bare echo
 
 bench-serve: all ## forge serve beside Debian's memcached and Redis, if they are installed
 	@tools/bench-serve.py build/src/tool/forge build/test/bench/serve_load
+
+bench-overlap: all ## forge serve on slow fabrics: what requests under way at once gain
+	@tools/bench-overlap.py build/src/tool/forge build/test/bench/serve_load
 
 hit-ratio: all ## every trace of ../shared: hit ratios beside the model of the policy
 	@tools/hit-ratio.py build/src/tool/forge

@@ -302,6 +302,12 @@ MAY_WAIT int cache_make_way(struct cache *, uint32_t ring);
  */
 MAY_WAIT int cache_begin(struct cache *);
 
+/*
+ * Would an operation that begins now poll?  Who has flows to spare begins one that does so beside
+ * the operation: while one of the compute node polls, no other does (cache_poll()).  No wait.
+ */
+int cache_is_due(const struct cache *);
+
 /* Is the operation's time up? */
 static inline int cache_is_late(const struct cache *c)
 {

@@ -292,6 +292,15 @@ static MAY_WAIT int begin_slowly(struct cache *c, uint64_t refreshed_ns)
 	return status ? status : see_fence(c);
 }
 
+int cache_is_due(const struct cache *c)
+{
+	const struct cn *cn = c->cn;
+	uint64_t refreshed = atomic_load_explicit(&cn->refreshed_ns, memory_order_relaxed);
+
+	return clock_now_ns(c->worker->clock) - refreshed >=
+	       UINT64_C(1000) * atomic_load_explicit(&cn->quick_us, memory_order_relaxed);
+}
+
 int cache_begin(struct cache *c)
 {
 	const struct cn *cn = c->cn;

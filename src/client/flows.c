@@ -27,6 +27,8 @@ static struct flow *create(struct flows *s)
 	}
 	f->next_all = s->all;
 	s->all = f;
+	if (!s->first)
+		s->first = f;
 	s->flow_count++;
 	return f;
 }
@@ -49,7 +51,7 @@ static MAY_WAIT void fiber_main(struct worker *w, void *argument)
 	s->active--; /* of f nothing is known here: its function may have put it back */
 }
 
-int flows_start(struct flow *f, void (*main)(struct flow *))
+static int start(struct flow *f, void (*main)(struct flow *))
 {
 	struct flows *s = f->set;
 
@@ -64,33 +66,73 @@ int flows_start(struct flow *f, void (*main)(struct flow *))
 	return status;
 }
 
-int flows_turn(struct flows *s)
-{
-	return s->active > 0 && fiber_loop_turn(s->loop);
-}
-
-void flows_finish(struct flows *s)
-{
-	while (flows_turn(s))
-		;
-}
-
 /* ---- on the side -------------------------------------------------------------------------- */
 
 static MAY_WAIT void tend(struct flow *f)
 {
-	view_tend(f->view);
-	for (struct flow *i = f->set->all; i; i = i->next_all)
-		view_tell_old(&i->own_view, f->view);
+	struct flows *s = f->set;
+	int status = view_tend(f->view);
+	uint64_t now_ns = clock_now_ns(f->view->lead.clock);
+
+	if (now_ns - s->told_ns >= UINT64_C(1000) * TALLY_TELL_US) {
+		s->told_ns = now_ns;
+		for (struct flow *i = s->all; i; i = i->next_all)
+			view_tell_old(&i->own_view, f->view);
+	}
+	s->tend_status = status;
+	s->tending = 0;
 	flows_put(f);
 }
 
 void flows_tend(struct flows *s)
 {
-	struct flow *f = flows_take(s);
+	struct flow *f = s->tending ? NULL : flows_take(s);
 
-	if (f && flows_start(f, tend))
+	if (!f)
+		return;
+	s->tending = 1;
+	if (start(f, tend)) {
+		s->tending = 0;
 		flows_put(f);
+	}
+}
+
+/* The first flow of all is the one that works most, and has been everywhere. */
+static void tend_if_due(struct flows *s)
+{
+	if (!s->tending && s->first && view_is_due(&s->first->own_view))
+		flows_tend(s);
+}
+
+/*
+ * Whoever comes first polls, so the flow that does so is started before others: with the first of
+ * them, and then in time by the turns, which look at the clock for all.
+ */
+int flows_start(struct flow *f, void (*main)(struct flow *))
+{
+	struct flows *s = f->set;
+
+	if (s->loop && s->active == 0)
+		tend_if_due(s);
+	return start(f, main);
+}
+
+int flows_turn(struct flows *s)
+{
+	if (s->active == 0)
+		return 0;
+	fiber_loop_turn(s->loop);
+	if (s->active > 0)
+		tend_if_due(s);
+	return s->active > 0;
+}
+
+void flows_finish(struct flows *s)
+{
+	while (s->active > 0) {
+		fiber_loop_turn(s->loop);
+		fiber_loop_wait(s->loop, FAB_SLEEP_NS);
+	}
 }
 
 void flows_count(const struct flows *s, struct cache_counters *into)
@@ -111,7 +153,7 @@ static MAY_WAIT void close_tallies(struct flows *s)
 {
 	flows_finish(s);
 	for (struct flow *f = s->all; f; f = f->next_all)
-		flows_start(f, tell_all);
+		start(f, tell_all); /* by all flows, so that none is there for a poll */
 	flows_finish(s);
 }
 

@@ -3,6 +3,7 @@
  *
  * Who has more to do than one operation takes a flow for each, so that while one waits for the
  * fabric the others go on: the library's operations in flight, the requests a server has read.
+ * A poll that is due runs on a flow of its own, so that none of them waits for it.
  * What they have in common is here: a flow is a view of the cache with scratch of its own on its
  * session's connections and lanes, and runs one function at a time.  Where the fabric completes at
  * post there is nothing to wait for, and the function runs to its end when it is started.
@@ -34,9 +35,14 @@ struct flows {
 	struct session *session;
 	struct fiber_loop *loop; /* NULL: the fabric completes at post */
 	struct flow *all, *idle;
+	struct flow *first; /* that was made */
 	size_t flow_bytes;
 	unsigned flow_count, flow_max;
-	unsigned active; /* started and not finished */
+	unsigned active;  /* started and not finished */
+	uint8_t tending;  /* a flow polls and tells what was counted */
+	int tend_status;  /* what the last one of those came to */
+	uint64_t told_ns; /* when one last told */
+	void *context;	  /* the caller's, for its functions */
 };
 
 /*
@@ -88,8 +94,9 @@ int flows_turn(struct flows *);
 void flows_finish(struct flows *);
 
 /*
- * What operations do on the side, for a set that has had none for a while: poll if it is due, and
- * tell the pool what idle flows have counted.  On a flow of its own; nothing if there is none.
+ * What operations do on the side: poll if it is due, and tell the pool what flows have counted.  On
+ * a flow of its own; nothing if none is free, or one is at it already.  For a set that has had
+ * nothing to do for a while: as long as there are flows it happens by itself.
  */
 void flows_tend(struct flows *);
 

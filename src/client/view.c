@@ -377,6 +377,19 @@ int view_tend(struct view *v)
 	return atomic_load(&client->up_count) > 0 ? 0 : FORGE_E_NODE;
 }
 
+int view_is_due(const struct view *v)
+{
+	struct client *client = v->session->client;
+
+	for (uint32_t i = 0; i < client->member_count; i++) {
+		const struct place *p = &v->places[i];
+
+		if (p->of && p->of == member_now(&client->members[i]) && cache_is_due(p->cache))
+			return 1;
+	}
+	return 0;
+}
+
 /* ---- counting ----------------------------------------------------------------------------- */
 
 void view_count(const struct view *v, struct cache_counters *into)
@@ -420,7 +433,7 @@ int view_open(struct view *v, struct session *s)
 {
 	*v = (struct view){.session = s};
 	v->places = calloc(s->client->member_count, sizeof(*v->places));
-	worker_init(&v->lead, NULL, clock_monotonic(), 0);
+	worker_init(&v->lead, NULL, clock_monotonic(), s->client->options.seed ^ (uintptr_t)v);
 	return v->places ? 0 : FORGE_E_NO_MEMORY;
 }
 

@@ -81,6 +81,12 @@ static inline int view_is_late(const struct view *v)
 /* What operations do on the side, at every member.  0, or FORGE_E_NODE when none is up. */
 MAY_WAIT int view_tend(struct view *);
 
+/*
+ * Would an operation at a member where the view has been have to poll first?  See cache_is_due().
+ * No wait.
+ */
+int view_is_due(const struct view *);
+
 /* Add what it did. */
 void view_count(const struct view *, struct cache_counters *into);
 

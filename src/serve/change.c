@@ -1,13 +1,54 @@
 /*
  * change.c: stores and arithmetic with every condition that a protocol can ask for.
  *
- * Each is a pure decision about the value that is there, carried out by cache_change(): one
+ * Each is a pure decision about the value that is there, carried out by execute_change(): one
  * linearizable step, repeated by the cache until nobody interfered.
  */
 #include "serve/execute.h"
 #include "serve/parse.h"
 
 #define NUMBER_DIGITS_MAX 20u
+
+/* How often a change is tried anew that others were too fast for; each time it made dozens. */
+#define AGAIN_MAX 16u
+/* Pauses before that, at random up to so many, so that who is in step gets out of it. */
+#define AGAIN_PAUSES 64u
+
+/* Nothing has changed; is there to be another try? */
+static MAY_WAIT bool try_again(struct executor *e, int status, unsigned *tries)
+{
+	struct worker *w = &e->view->lead;
+
+	if (likely(status != FORGE_E_AGAIN) || ++*tries > AGAIN_MAX)
+		return false;
+	for (uint64_t n = prng_below(&w->prng, AGAIN_PAUSES); n > 0; n--)
+		flow_pause(w);
+	return true;
+}
+
+int execute_change(struct executor *e, struct cache_key key, const struct cache_change *change,
+		   uint64_t *cas_id)
+{
+	unsigned tries = 0;
+	int status;
+
+	do
+		status = view_change(e->view, key, change, cas_id);
+	while (try_again(e, status, &tries));
+	return status;
+}
+
+int execute_cache_store(struct executor *e, struct cache_key key, enum cache_store mode,
+			const struct cache_item *item, uint64_t *cas_id)
+{
+	unsigned tries = 0;
+	int status;
+
+	do
+		status = view_store(e->view, key, mode, item, cas_id);
+	while (mode != CACHE_SET && try_again(e, status, &tries));
+	return status;
+}
 
 /* ---- stores ------------------------------------------------------------------------------- */
 
@@ -73,8 +114,8 @@ int execute_store(struct executor *e, struct cache_key key, const struct store_w
 	struct cache_change change = {.decide = decide_store, .context = (void *)(uintptr_t)want};
 
 	if (!want->has_cas && !want->vivify && !want->new_cas)
-		return view_store(e->view, key, modes[want->mode], &want->item, cas_id);
-	return view_change(e->view, key, &change, cas_id);
+		return execute_cache_store(e, key, modes[want->mode], &want->item, cas_id);
+	return execute_change(e, key, &change, cas_id);
 }
 
 /* ---- arithmetic --------------------------------------------------------------------------- */
@@ -144,7 +185,7 @@ int execute_arithmetic(struct executor *e, struct cache_key key, const struct ar
 	};
 	struct cache_change change = {.decide = decide_arithmetic, .context = &s};
 	struct serve_counts *t = e->counts;
-	int status = view_change(e->view, key, &change, &result->cas_id);
+	int status = execute_change(e, key, &change, &result->cas_id);
 
 	if (status == FORGE_MISS)
 		counts_up(want->decrement ? &t->decr_misses : &t->incr_misses);

@@ -57,9 +57,10 @@ static void end(struct conn *c)
 {
 	struct conn_worker *w = c->worker;
 
-	if (c->event_added)
+	if (c->waits)
 		event_del(&c->event);
-	c->event_added = false;
+	overlap_leave(c);
+	w->overlap.kept_bytes -= c->unsent_bytes;
 	if (c->prev)
 		c->prev->next = c->next;
 	else
@@ -95,16 +96,26 @@ static bool hold(struct conn *c, const char *data, size_t bytes, size_t need)
 {
 	bool is_held = c->held_bytes > 0;
 
+	c->held_at = is_held && bytes > 0 ? (size_t)(data - c->held) : 0;
 	c->held_bytes = bytes;
-	if (bytes == 0)
+	if (is_held || bytes == 0)
 		return true;
-	if (is_held)
-		memmove(c->held, data, bytes);
 	if (!hold_room(c, max_u64(need, bytes)))
 		return false;
-	if (!is_held)
-		memcpy(c->held, data, bytes);
+	memcpy(c->held, data, bytes);
 	return true;
+}
+
+/* Room for what comes behind the held input, up to what is needed.  false: no memory. */
+static bool hold_more(struct conn *c)
+{
+	size_t bytes = max_u64(c->held_need, c->held_bytes + 1);
+
+	if (c->held_at + bytes > c->held_room) {
+		memmove(c->held, c->held + c->held_at, c->held_bytes);
+		c->held_at = 0;
+	}
+	return hold_room(c, bytes);
 }
 
 /* ---- output ------------------------------------------------------------------------------- */
@@ -130,30 +141,38 @@ static ssize_t send_some(struct conn *c, const char *data, size_t bytes)
 	return (ssize_t)sent;
 }
 
+/* Replies that do not go out now wait.  false: no memory. */
+static bool keep_unsent(struct conn *c, const char *data, size_t bytes)
+{
+	char *unsent = realloc(c->unsent, c->unsent_at + c->unsent_bytes + bytes);
+
+	if (!unsent)
+		return false;
+	c->unsent = unsent;
+	memcpy(unsent + c->unsent_at + c->unsent_bytes, data, bytes);
+	c->unsent_bytes += bytes;
+	c->worker->overlap.kept_bytes += bytes;
+	return true;
+}
+
 /* Send what the worker has put together; what does not go out now waits.  false: broken. */
 static bool flush_out(struct conn *c)
 {
 	struct conn_worker *w = c->worker;
 	struct out *o = &w->out;
 	size_t bytes = o->used;
+	ssize_t sent = 0;
 
 	w->executor.keys_start = KEYS_ARE_SENT;
 	o->used = 0;
 	if (bytes == 0)
 		return true;
-	ssize_t sent = send_some(c, o->data, bytes);
-
+	/* Behind what waits already. */
+	if (!c->unsent)
+		sent = send_some(c, o->data, bytes);
 	if (sent < 0)
 		return false;
-	if ((size_t)sent == bytes)
-		return true;
-	c->unsent_bytes = bytes - (size_t)sent;
-	c->unsent_at = 0;
-	c->unsent = malloc(c->unsent_bytes);
-	if (!c->unsent)
-		return false;
-	memcpy(c->unsent, o->data + sent, c->unsent_bytes);
-	return true;
+	return (size_t)sent == bytes || keep_unsent(c, o->data + sent, bytes - (size_t)sent);
 }
 
 /* false: broken. */
@@ -165,18 +184,26 @@ static bool send_unsent(struct conn *c)
 		return false;
 	c->unsent_at += (size_t)sent;
 	c->unsent_bytes -= (size_t)sent;
+	c->worker->overlap.kept_bytes -= (size_t)sent;
 	if (c->unsent_bytes == 0) {
 		c->worker->given_back += c->unsent_at;
 		free(c->unsent);
 		c->unsent = NULL;
+		c->unsent_at = 0;
 	}
 	return true;
+}
+
+void conn_flush(struct conn *c)
+{
+	if (!flush_out(c))
+		c->is_broken = true;
 }
 
 /* ---- requests ----------------------------------------------------------------------------- */
 
 /* Until then a value is a proof at most: a stranger cannot make us hold more. */
-static void authorise(struct conn *c)
+void conn_authorise(struct conn *c)
 {
 	c->is_authorised = c->worker->executor.is_authorised;
 	if (c->is_authorised)
@@ -216,12 +243,6 @@ static void expect_keys(struct conn_worker *w, unsigned count)
 	if (n > 1)
 		session_expect(w->executor.session, keys, n);
 }
-
-/* What a connection has still to be read for. */
-struct input {
-	const char *data;
-	size_t bytes, need;
-};
 
 /* Parse some requests ahead.  How many; *more when what follows them is not complete. */
 static unsigned parse_ahead(struct conn *c, struct input *in, bool *more)
@@ -264,7 +285,7 @@ static int execute_ahead(struct conn *c, unsigned n)
 			return -1;
 		if (unlikely(c->is_authorised != w->executor.is_authorised)) {
 			/* What follows is parsed anew: its limits are others now. */
-			authorise(c);
+			conn_authorise(c);
 			return (int)i + 1;
 		}
 	}
@@ -285,69 +306,97 @@ static void parse_back(struct conn *c, unsigned i, struct input *in)
 }
 
 /*
- * Carry out what is complete in data, until it ends, or the client does not read its replies, or
- * says goodbye; keep the rest.  false: broken.
+ * The same for as long as nothing comes between.  1: what follows is not complete; 0: it has to
+ * wait; -1: broken.
  */
-static bool run_requests(struct conn *c, const char *data, size_t bytes)
+static int execute_all(struct conn *c, struct input *in)
 {
 	struct conn_worker *w = c->worker;
-	struct input in = {.data = data, .bytes = bytes, .need = 1};
 	bool more = false;
 
-	w->executor.is_authorised = c->is_authorised;
 	while (!c->unsent && !c->is_ending && !more) {
-		unsigned n = parse_ahead(c, &in, &more);
+		unsigned n = parse_ahead(c, in, &more);
 
 		if (n > 1)
 			expect_keys(w, n);
 		int done = execute_ahead(c, n);
 
 		if (done < 0)
-			return false;
+			return -1;
 		if ((unsigned)done < n) {
-			parse_back(c, (unsigned)done, &in);
+			parse_back(c, (unsigned)done, in);
 			more = false;
 		}
 	}
+	return more;
+}
+
+/*
+ * Carry out what is complete in data, until it ends, or the client does not read its replies, or
+ * says goodbye, or enough is under way; keep the rest.  false: broken.
+ */
+static bool run_requests(struct conn *c, const char *data, size_t bytes)
+{
+	struct conn_worker *w = c->worker;
+	struct input in = {.data = data, .bytes = bytes, .need = 1};
+	int more;
+
+	w->executor.is_authorised = c->is_authorised;
+	more = overlap_is_on(&w->overlap) ? overlap_begin(c, &in) : execute_all(c, &in);
+	if (more < 0)
+		return false;
 	c->held_need = in.need;
 	if (c->is_ending)
 		in.bytes = 0;
+	bool blocked = !more && in.bytes > 0;
+
+	if (blocked && !c->is_blocked)
+		c->blocked_ns = clock_now_ns(clock_monotonic());
+	c->is_blocked = blocked;
 	/* Sent first: the memory that replies take is not there to be held as well. */
-	return (c->unsent || flush_out(c)) && hold(c, in.data, in.bytes, in.need);
+	return flush_out(c) && hold(c, in.data, in.bytes, in.need);
 }
 
 static void on_event(evutil_socket_t fd, short what, void *argument);
 
-/* Wait for the socket to be readable, or while replies wait, writable. */
-static void wait_for(struct conn *c, bool paused)
+/* Let the event loop look for that, and nothing else.  false: it cannot. */
+static bool wait_for(struct conn *c, enum conn_wait what)
 {
-	if (c->event_added && c->is_paused == paused)
-		return;
-	if (c->event_added)
+	if (c->waits == what)
+		return true;
+	if (c->waits)
 		event_del(&c->event);
-	c->is_paused = paused;
-	if (paused)
+	c->waits = CONN_WAITS_NOT;
+	if (what == CONN_WAITS_NOT)
+		return true;
+	if (what == CONN_WAITS_ROOM)
 		counts_up(&c->worker->counts.reads_paused);
 	event_assign(&c->event, c->worker->base, c->fd,
-		     (short)((paused ? EV_WRITE : EV_READ) | EV_PERSIST), on_event, c);
-	c->event_added = event_add(&c->event, NULL) == 0;
+		     (short)((what == CONN_WAITS_ROOM ? EV_WRITE : EV_READ) | EV_PERSIST), on_event,
+		     c);
+	if (event_add(&c->event, NULL))
+		return false;
+	c->waits = (uint8_t)what;
+	return true;
 }
 
-/* Is nothing of the client's under way? */
-static bool is_at_rest(const struct conn *c)
+/* Is nothing under way, but for half a request? */
+static bool is_done(const struct conn *c)
 {
-	return !c->unsent && c->held_bytes == 0;
+	return !c->unsent && !c->errands && !c->is_blocked;
 }
 
 /* After anything has happened: what comes next? */
 static void go_on(struct conn *c, bool alive)
 {
-	if (!alive || (c->is_ending && !c->unsent) || (c->worker->is_draining && is_at_rest(c))) {
-		end(c);
-		return;
-	}
-	wait_for(c, c->unsent);
-	if (!c->event_added)
+	bool is_over = !alive || c->is_broken || (c->is_ending && !c->unsent) ||
+		       (c->is_eof && is_done(c)) ||
+		       (c->worker->is_draining && is_done(c) && c->held_bytes == 0);
+	enum conn_wait what = c->unsent			   ? CONN_WAITS_ROOM
+			      : c->is_blocked || c->is_eof ? CONN_WAITS_NOT
+							   : CONN_WAITS_INPUT;
+
+	if (is_over || !wait_for(c, what))
 		end(c);
 }
 
@@ -357,39 +406,73 @@ static bool serve_input(struct conn *c)
 	struct conn_worker *w = c->worker;
 	bool into_held = c->held_bytes > 0;
 
-	if (into_held && !hold_room(c, max_u64(c->held_need, c->held_bytes + 1)))
+	if (into_held && !hold_more(c))
 		return false;
-	char *to = into_held ? c->held + c->held_bytes : w->in;
-	size_t room = into_held ? c->held_room - c->held_bytes : CONN_READ_BYTES;
+	size_t at = c->held_at + c->held_bytes;
+	char *to = into_held ? c->held + at : w->in;
+	size_t room = into_held ? c->held_room - at : CONN_READ_BYTES;
 	ssize_t n = c->tls ? tls_recv(c->tls, to, room) : recv(c->fd, to, room, 0);
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-	if (n == 0)
-		return false;
+	c->is_eof = n == 0;
+	/* Half a request is none, but what is under way will be answered. */
+	if (c->is_eof)
+		return !is_done(c);
 	counts_add(&w->counts.bytes_read, (uint64_t)n);
 	if (!into_held)
 		return run_requests(c, w->in, (size_t)n);
 	c->held_bytes += (size_t)n;
-	return c->held_bytes < c->held_need || run_requests(c, c->held, c->held_bytes);
+	return c->held_bytes < c->held_need || run_requests(c, c->held + c->held_at, c->held_bytes);
 }
 
-static bool serve_output(struct conn *c)
+/* What had to wait need not any more.  false: broken. */
+static bool serve_held(struct conn *c)
 {
-	if (!send_unsent(c))
-		return false;
-	/* What was held back because of it. */
-	if (!c->unsent && c->held_bytes > 0 && !c->is_ending)
-		return run_requests(c, c->held, c->held_bytes);
-	return true;
+	if (c->is_blocked && !c->unsent && !c->is_ending)
+		return run_requests(c, c->held + c->held_at, c->held_bytes);
+	return flush_out(c);
+}
+
+/* What TLS has taken from the socket already, no event will tell of.  false: over. */
+static bool serve_pending(struct conn *c)
+{
+	bool alive = true;
+
+	while (unlikely(c->tls) && alive && !c->unsent && !c->is_ending && !c->is_blocked &&
+	       tls_has_pending(c->tls))
+		alive = serve_input(c);
+	return alive;
+}
+
+static uint64_t requests_so_far(const struct conn_worker *w)
+{
+	return atomic_load_explicit(&w->counts.requests, memory_order_relaxed);
+}
+
+/* Of requests that were carried out since, without a flow of their own; they came at start_ns. */
+static void record_latency(struct conn_worker *w, uint64_t requests_before, uint64_t start_ns)
+{
+	uint64_t done = requests_so_far(w) - requests_before;
+
+	if (done)
+		hist_record_n(&w->batch_ns, clock_now_ns(clock_monotonic()) - start_ns, done);
+}
+
+void conn_resume(struct conn *c)
+{
+	uint64_t before = requests_so_far(c->worker), start_ns = c->blocked_ns;
+	bool alive = serve_held(c) && serve_pending(c);
+
+	record_latency(c->worker, before, start_ns);
+	go_on(c, alive);
 }
 
 static void on_event(evutil_socket_t fd, short what, void *argument)
 {
 	struct conn *c = argument;
 	struct conn_worker *w = c->worker;
-	uint64_t before = atomic_load_explicit(&w->counts.requests, memory_order_relaxed);
-	uint64_t start_ns = clock_now_ns(clock_monotonic());
+	uint64_t before = requests_so_far(w), start_ns = clock_now_ns(clock_monotonic());
 
 	(void)fd;
 	w->now_ms = start_ns / 1000000;
@@ -397,15 +480,10 @@ static void on_event(evutil_socket_t fd, short what, void *argument)
 	counts_up(&w->counts.wakeups);
 	w->out.used = 0;
 	w->executor.keys_start = KEYS_ARE_SENT;
-	bool alive = what & EV_WRITE ? serve_output(c) : serve_input(c);
+	bool alive = what & EV_WRITE ? send_unsent(c) && serve_held(c) : serve_input(c);
 
-	/* What TLS has taken from the socket already, no event will tell of. */
-	while (unlikely(c->tls) && alive && !c->unsent && !c->is_ending && tls_has_pending(c->tls))
-		alive = serve_input(c);
-	uint64_t done = atomic_load_explicit(&w->counts.requests, memory_order_relaxed) - before;
-
-	if (done)
-		hist_record_n(&w->batch_ns, clock_now_ns(clock_monotonic()) - start_ns, done);
+	alive = alive && serve_pending(c);
+	record_latency(w, before, start_ns);
 	go_on(c, alive);
 }
 
@@ -430,7 +508,8 @@ void conn_tick(struct conn_worker *w)
 	w->now_ms = clock_now_ns(clock_monotonic()) / 1000000;
 	for (struct conn *c = w->first; c; c = next) {
 		next = c->next;
-		if (w->idle_timeout_ms && w->now_ms - c->active_ms >= w->idle_timeout_ms) {
+		if (w->idle_timeout_ms && !c->errands &&
+		    w->now_ms - c->active_ms >= w->idle_timeout_ms) {
 			counts_up(&w->counts.connections_idle_closed);
 			end(c);
 		} else if (c->held && c->held_bytes == 0) {
@@ -455,7 +534,7 @@ void conn_drain(struct conn_worker *w)
 		next = c->next;
 		/* What has arrived counts as received. */
 		w->out.used = 0;
-		go_on(c, c->unsent || serve_input(c));
+		go_on(c, c->unsent || c->is_blocked || c->is_eof || serve_input(c));
 	}
 }
 

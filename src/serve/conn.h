@@ -4,7 +4,8 @@
  * A connection is read into its worker's buffer, everything complete in it is carried out, and
  * the replies go out in one write.  Only a connection with half a request or with replies that
  * its client does not read keeps memory of its own, and none grows beyond one request and one
- * buffer of replies: while replies wait, nothing more is read.
+ * buffer of replies: while replies wait, nothing more is read.  Where the fabric makes requests
+ * wait, overlap.h carries them out beside each other.
  *
  * All functions belong to the worker's thread, but for those that say otherwise.
  */
@@ -16,6 +17,7 @@
 
 #include "base/hist.h"
 #include "serve/execute.h"
+#include "serve/overlap.h"
 #include "serve/parse.h"
 #include "access/tls.h"
 
@@ -35,20 +37,34 @@
 
 struct conn_worker;
 
+/* What the event loop looks for on a connection's socket. */
+enum conn_wait { CONN_WAITS_NOT, CONN_WAITS_INPUT, CONN_WAITS_ROOM };
+
 struct conn {
 	struct conn_worker *worker;
 	struct conn *next, *prev; /* of the worker's */
 	int fd;
 	struct event event;
-	bool event_added;
-	bool is_paused; /* replies wait to be sent; nothing is read */
+	uint8_t waits;	/* enum conn_wait */
 	bool is_ending; /* close once the replies are sent */
+	bool is_eof;	/* the client sends no more */
+	bool is_broken; /* nothing can be sent any more */
 	bool is_authorised;
+	bool is_blocked;     /* what is held must wait; nothing is read */
+	uint64_t blocked_ns; /* since when */
+	/* overlap.c's */
+	bool is_alone; /* the one errand bears no other beside it */
+	bool is_ready, is_waiting;
+	TAILQ_ENTRY(conn) ready_link, waiting_link;
+	struct errand *errands; /* in the order of the requests */
+	struct errand **errands_end;
+	unsigned errand_count;
+
 	struct tls_conn *tls; /* NULL: as it is */
 	uint64_t active_ms;
 	struct parser parser;
-	char *held; /* input that is no whole request, or must wait */
-	size_t held_bytes, held_room, held_need;
+	char *held; /* input that is no whole request, or must wait: held_bytes from held_at on */
+	size_t held_at, held_bytes, held_room, held_need;
 	char *unsent;
 	size_t unsent_at, unsent_bytes;
 };
@@ -65,6 +81,7 @@ struct conn_worker {
 	struct event_base *base;
 	struct executor executor;
 	struct out out;
+	struct overlap overlap;
 	struct serve_counts counts;
 	struct hist batch_ns; /* time from a read to the last byte sent or kept, per request */
 	struct conn_ahead ahead[CONN_AHEAD];
@@ -104,5 +121,15 @@ void conn_tick(struct conn_worker *);
  */
 void conn_drain(struct conn_worker *);
 void conn_close_all(struct conn_worker *);
+
+/* ---- between conn.c and overlap.c --------------------------------------------------------- */
+
+/* It may do what it may do now. */
+void conn_authorise(struct conn *);
+/* Send what the worker's out has for it, as far as the client reads; the rest waits. */
+void conn_flush(struct conn *);
+/* Replies have been put into out, or there is something to go on with: do so, send, and look what
+ * comes next.  The connection may be gone afterwards. */
+void conn_resume(struct conn *);
 
 #endif

@@ -177,7 +177,7 @@ static MAY_WAIT void execute_text_store(struct executor *e, const struct request
 	    .expiry_ms = execute_expiry_ms(e, r->exptime),
 	    .cas_id = r->number,
 	};
-	int status = view_store(e->view, request_key(r), store_modes[r->store], &item, NULL);
+	int status = execute_cache_store(e, request_key(r), store_modes[r->store], &item, NULL);
 
 	execute_count_store(e, status, r->store == STORE_CAS);
 	if (status < 0 && r->store == STORE_SET)

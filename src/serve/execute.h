@@ -73,7 +73,16 @@ struct store_want {
 	struct cache_item item;
 };
 
-/* As cache_store(), and *cas_id is always given. */
+/*
+ * As view_change() and view_store(), but who was too slow for others tries again, longer than the
+ * cache does: memcached has no such answer, and where verbs take long, its clients would see it.
+ */
+MAY_WAIT int execute_change(struct executor *, struct cache_key, const struct cache_change *,
+			    uint64_t *cas_id);
+MAY_WAIT int execute_cache_store(struct executor *, struct cache_key, enum cache_store,
+				 const struct cache_item *, uint64_t *cas_id);
+
+/* As execute_cache_store(), and *cas_id is always given. */
 MAY_WAIT int execute_store(struct executor *, struct cache_key, const struct store_want *,
 			   uint64_t *cas_id);
 

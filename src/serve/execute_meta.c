@@ -4,7 +4,7 @@
  * A value carries 32 marks: whether it is stale, whether some client has been told that it won
  * the right to renew it, and when it was stored.  Who reads them and who sets them is one pure
  * decision, so of several meta gets exactly one wins.  A meta get decides on what a Get found
- * first, and only if something is to be changed, once more inside cache_change(): a hit that
+ * first, and only if something is to be changed, once more inside execute_change(): a hit that
  * changes nothing costs what a Get costs.
  */
 #include "serve/execute.h"
@@ -242,7 +242,7 @@ static MAY_WAIT int get_and_change(struct executor *e, const struct request *r, 
 	decide_get(s, status ? NULL : &found, &first);
 	if (first.verdict == CACHE_KEEP)
 		return first.status;
-	status = view_change(e->view, request_key(r), &change, &cas_id);
+	status = execute_change(e, request_key(r), &change, &cas_id);
 	if (status == 0 && s->made)
 		s->value.cas_id = cas_id;
 	return status;
@@ -401,7 +401,7 @@ static MAY_WAIT void execute_meta_delete(struct executor *e, const struct reques
 	if (meta_has(m, 'T'))
 		s.expiry_ms = execute_expiry_ms(e, m->ttl);
 	if (meta_has(m, 'I') || meta_has(m, 'x'))
-		status = view_change(e->view, request_key(r), &change, NULL);
+		status = execute_change(e, request_key(r), &change, NULL);
 	else if (meta_has(m, 'C'))
 		status = view_delete_if(e->view, request_key(r), m->cas);
 	else

@@ -10,6 +10,7 @@
 #define FORGE_SERVE_REQUEST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define REQUEST_KEY_BYTES_MAX	 250u
@@ -108,5 +109,33 @@ struct request {
 	struct request_binary binary;
 	char key_room[REQUEST_KEY_BYTES_MAX];
 };
+
+/* Does the kind name a key, which is there unless key_bytes is 0? */
+static inline bool request_names_key(const struct request *r)
+{
+	switch (r->kind) {
+	case REQUEST_GET:
+	case REQUEST_GAT:
+	case REQUEST_STORE:
+	case REQUEST_ARITHMETIC:
+	case REQUEST_TOUCH:
+	case REQUEST_DELETE:
+	case REQUEST_STATS:
+	case REQUEST_META_GET:
+	case REQUEST_META_SET:
+	case REQUEST_META_DELETE:
+	case REQUEST_META_ARITHMETIC:
+	case REQUEST_META_DEBUG:
+	case REQUEST_TOO_LARGE:
+	case REQUEST_BINARY:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* How many bytes a request refers to, and a copy of it that refers to them in room. */
+size_t request_room_bytes(const struct request *);
+void request_copy(const struct request *from, char *room, struct request *to);
 
 #endif

@@ -60,6 +60,7 @@ struct server {
 	pthread_mutex_t figures_lock; /* of what follows */
 	struct server_figures figures;
 	uint64_t figures_ms; /* when; 0 never */
+	bool figures_busy;   /* somebody counts them anew */
 
 	struct server_thread threads[]; /* [options.thread_count] */
 };
@@ -77,7 +78,7 @@ void server_sum_counts(const struct server *, struct serve_counts *);
 void server_sum_published(struct server *, struct cache_counters *, struct fab_counts *,
 			  struct hist *);
 /* What the pool holds, at most a second old; on a worker thread counted anew if need be. */
-void server_figures(struct server *, struct view *, struct server_figures *);
+MAY_WAIT void server_figures(struct server *, struct view *, struct server_figures *);
 
 /* The statistics of the protocol; a struct executor's stats, with a server_thread as context. */
 bool server_stats(void *thread, struct executor *, const struct request *);

@@ -20,6 +20,8 @@
 
 /* How old what the pool holds may be when it is asked for. */
 #define FIGURES_MS 1000
+/* Far more than the first look takes; then there is nothing to tell. */
+#define FIGURES_PAUSES_MAX (1u << 20)
 
 void server_sum_counts(const struct server *s, struct serve_counts *sum)
 {
@@ -47,21 +49,56 @@ void server_sum_published(struct server *s, struct cache_counters *cache, struct
 	}
 }
 
+/* Is it the caller's to count anew?  A copy of the last figures; *known: there are any. */
+static bool figures_claim(struct server *s, uint64_t now_ms, struct server_figures *out,
+			  bool *known)
+{
+	pthread_mutex_lock(&s->figures_lock);
+	*known = s->figures_ms != 0;
+	bool claimed = s->options.figures && !s->figures_busy &&
+		       (!*known || now_ms - s->figures_ms >= FIGURES_MS);
+
+	s->figures_busy |= claimed;
+	*out = s->figures;
+	pthread_mutex_unlock(&s->figures_lock);
+	return claimed;
+}
+
+/* fresh: NULL if they could not be counted. */
+static void figures_settle(struct server *s, uint64_t now_ms, const struct server_figures *fresh)
+{
+	pthread_mutex_lock(&s->figures_lock);
+	s->figures_busy = false;
+	if (fresh) {
+		s->figures = *fresh;
+		s->figures_ms = now_ms;
+	}
+	pthread_mutex_unlock(&s->figures_lock);
+}
+
+/*
+ * Counting waits for the fabric, and so no lock is held meanwhile.  Who comes while somebody else
+ * counts for the first time waits for that.
+ */
 void server_figures(struct server *s, struct view *v, struct server_figures *out)
 {
 	uint64_t now_ms = clock_now_ns(clock_monotonic()) / 1000000;
+	struct server_figures fresh = {0};
+	bool known;
 
-	pthread_mutex_lock(&s->figures_lock);
-	if (s->options.figures && (!s->figures_ms || now_ms - s->figures_ms >= FIGURES_MS)) {
-		struct server_figures fresh = {0};
+	for (unsigned i = 0; i < FIGURES_PAUSES_MAX; i++) {
+		if (figures_claim(s, now_ms, out, &known)) {
+			int status = s->options.figures(s->options.context, v, &fresh);
 
-		if (s->options.figures(s->options.context, v, &fresh) == 0) {
-			s->figures = fresh;
-			s->figures_ms = now_ms;
+			figures_settle(s, now_ms, status ? NULL : &fresh);
+			if (!status)
+				*out = fresh;
+			return;
 		}
+		if (known || !s->options.figures)
+			return;
+		flow_pause(&v->lead);
 	}
-	*out = s->figures;
-	pthread_mutex_unlock(&s->figures_lock);
 }
 
 /* ---- writing ------------------------------------------------------------------------------ */

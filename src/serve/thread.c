@@ -7,10 +7,14 @@
 #include "base/log.h"
 #include "serve/server_inside.h"
 
+/* No flow is free for a flush that is due: when to look again. */
+#define FLUSH_AGAIN_MS 10
+
 static void publish(struct server_thread *t)
 {
 	pthread_mutex_lock(&t->lock);
 	t->cache = *session_counters(t->session);
+	flows_count(&t->conns.overlap.flows, &t->cache);
 	t->verbs = *session_verbs(t->session);
 	t->batch_ns = t->conns.batch_ns;
 	pthread_mutex_unlock(&t->lock);
@@ -20,8 +24,15 @@ static void on_tick(evutil_socket_t fd, short what, void *argument)
 {
 	struct server_thread *t = argument;
 
-	int status = session_tend(t->session);
+	struct flows *flows = &t->conns.overlap.flows;
+	int status;
 
+	if (overlap_is_on(&t->conns.overlap)) {
+		status = flows->tend_status;
+		flows_tend(flows);
+	} else {
+		status = session_tend(t->session);
+	}
 	if (status && status != t->tend_status)
 		log_error("%s: %s", t->server->options.pool_name, status_sentence(status));
 	t->tend_status = status;
@@ -59,18 +70,40 @@ static void on_wake(evutil_socket_t fd, short what, void *argument)
 
 /* ---- delayed flush ------------------------------------------------------------------------ */
 
+static void tell_flush(const struct server_thread *t, int status)
+{
+	if (status)
+		log_error("%s: the flush that was due: %s", t->server->options.pool_name,
+			  status_sentence(status));
+}
+
+/* A flush takes milliseconds, in which others go on. */
+static MAY_WAIT void flush_on_flow(struct flow *f)
+{
+	tell_flush(f->set->context, view_flush(f->view));
+	flows_put(f);
+}
+
 static void on_flush(evutil_socket_t fd, short what, void *argument)
 {
+	const struct timeval again = {.tv_usec = FLUSH_AGAIN_MS * 1000};
 	struct server_thread *t = argument;
+	struct flows *flows = &t->conns.overlap.flows;
+	struct flow *f;
 
 	/* A later order, given to whichever thread, has taken its place. */
 	if (atomic_load(&t->server->flush_ticket) != t->flush_ticket)
 		return;
-	int status = session_flush(t->session);
-
-	if (status)
-		log_error("%s: the flush that was due: %s", t->server->options.pool_name,
-			  status_sentence(status));
+	if (!overlap_is_on(&t->conns.overlap)) {
+		tell_flush(t, session_flush(t->session));
+		return;
+	}
+	f = flows_take(flows);
+	if (f && flows_start(f, flush_on_flow) == 0)
+		return;
+	if (f)
+		flows_put(f);
+	event_add(&t->flush_event, &again);
 }
 
 static void flush_later(void *context, uint64_t seconds)
@@ -85,6 +118,25 @@ static void flush_later(void *context, uint64_t seconds)
 
 /* ---- the thread --------------------------------------------------------------------------- */
 
+/*
+ * Where requests wait for the fabric the loop sleeps only while none does, and otherwise looks at
+ * the fabric and at the sockets in turn.
+ */
+static void dispatch(struct server_thread *t)
+{
+	struct conn_worker *w = &t->conns;
+
+	if (!overlap_is_on(&w->overlap)) {
+		event_base_dispatch(w->base);
+		return;
+	}
+	do {
+		bool waits = overlap_turn(w);
+
+		event_base_loop(w->base, waits ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
+	} while (!event_base_got_break(w->base));
+}
+
 static void *run(void *argument)
 {
 	struct server_thread *t = argument;
@@ -95,12 +147,14 @@ static void *run(void *argument)
 	event_assign(&t->flush_event, t->conns.base, -1, 0, on_flush, t);
 	event_add(&t->wake_event, NULL);
 	event_add(&t->tick_event, &second);
-	event_base_dispatch(t->conns.base);
+	dispatch(t);
 	conn_close_all(&t->conns);
+	publish(t);
+	/* The last flows end on the thread that they began on. */
+	overlap_close(&t->conns.overlap);
 	event_del(&t->wake_event);
 	event_del(&t->tick_event);
 	event_del(&t->flush_event);
-	publish(t);
 	return NULL;
 }
 
@@ -125,6 +179,11 @@ int server_thread_open(struct server_thread *t, struct server *s, char *error_te
 	    .flush_later = flush_later,
 	    .stats = server_stats,
 	};
+	if (overlap_open(&t->conns.overlap, t->session)) {
+		snprintf(error_text, error_bytes, "%s", status_sentence(FORGE_E_NO_MEMORY));
+		return FORGE_E_NO_MEMORY;
+	}
+	t->conns.overlap.flows.context = t;
 	t->conns.open_count = &s->open_count;
 	t->conns.idle_timeout_ms = o->idle_timeout_us / 1000;
 	t->conns.base = event_base_new();
@@ -181,6 +240,7 @@ void server_thread_close(struct server_thread *t)
 	}
 	if (t->conns.base)
 		event_base_free(t->conns.base);
+	overlap_close(&t->conns.overlap);
 	conn_worker_fini(&t->conns);
 	if (t->wake_fd >= 0)
 		close(t->wake_fd);

@@ -1,4 +1,9 @@
-"""A server under test and a client that says bytes and hears bytes, for serve*.py."""
+"""A server under test and a client that says bytes and hears bytes, for serve*.py.
+
+With FORGE_TEST_LATENCY=TIME in the environment every server's fabric takes so long for a verb: its
+requests wait and overlap, and clients must not be able to tell.
+"""
+import itertools
 import os
 import re
 import select
@@ -7,13 +12,35 @@ import socket
 import subprocess
 import time
 
-from harness import FORGE, PATIENCE_S
+from harness import FORGE, PATIENCE_S, Node
+
+LATENCY = os.environ.get("FORGE_TEST_LATENCY")
+numbers = itertools.count()
+
+
+def on_slow_fabric(box, arguments):
+    """The same server on a pool with latency: one of its own becomes one with a memory node."""
+    arguments = list(arguments)
+    if "-m" in arguments:
+        at = arguments.index("-m")
+        pool = f"{box.pool}-{next(numbers)}"
+        wish = ["--size", arguments[at + 1] + "M"]
+        if "-I" in arguments and arguments[arguments.index("-I") + 1].endswith("m"):
+            wish += ["--value-max", arguments[arguments.index("-I") + 1]]
+        box.shm_files.append("/dev/shm" + pool.removeprefix("shm:"))
+        Node(box, "--pool", pool, *wish)
+        arguments[at:at + 2] = ["--pool", pool]
+    if "--pool" in arguments:
+        arguments[arguments.index("--pool") + 1] += f"?latency={LATENCY}"
+    return arguments
 
 
 class Server:
     """`forge serve` that has said that it is ready, on a port of its own choosing."""
 
     def __init__(self, box, *arguments, port=True, before=None):
+        if LATENCY:
+            arguments = on_slow_fabric(box, arguments)
         argv = [FORGE, "serve", *arguments]
         if port:
             argv += ["--listen", "127.0.0.1:0"]
@@ -28,7 +55,7 @@ class Server:
             raise AssertionError(f"not ready: {argv}: {self.ready!r} {out!r} {err!r}")
         found = re.search(r"127\.0\.0\.1:(\d+)", self.ready)
         self.port = int(found.group(1)) if found else None
-        self.pool = re.search(r" on (\S+):", self.ready).group(1)
+        self.pool = re.search(r" on (\S+?)(?:\?latency=\w+)?: ", self.ready).group(1)
         box.shm_files.append("/dev/shm" + self.pool.removeprefix("shm:"))
 
     def connect(self):

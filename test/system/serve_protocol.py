@@ -15,7 +15,7 @@ import threading
 import time
 
 from harness import PATIENCE_S, Skip, case, main
-from memcache import Server, shared_file, wait_until
+from memcache import LATENCY, Server, shared_file, wait_until
 
 ROOT = sys.argv[2]
 LONG_KEY = b"k" * 250
@@ -333,8 +333,9 @@ def race_cas(servers, clients, rounds):
 @case
 def p21_compare_and_store_is_exact(t):
     s = Server(t, "-m", "16", "-t", "2")
-    stored, end = race_cas([s], 3, 2000)
-    assert stored == end == 6000, (stored, end)
+    rounds = 300 if LATENCY else 2000
+    stored, end = race_cas([s], 3, rounds)
+    assert stored == end == 3 * rounds, (stored, end)
 
 
 @case
@@ -345,24 +346,25 @@ def servers_on_one_pool_are_one_cache(t):
     two.say(b"get a\r\n", b"VALUE a 7 2\r\nhi\r\nEND\r\n")
     two.say(b"delete a\r\n", b"DELETED\r\n")
     one.say(b"get a\r\n", b"END\r\n")
-    stored, end = race_cas([one, two], 4, 1000)
-    assert stored == end == 4000, (stored, end)
+    rounds = 150 if LATENCY else 1000
+    stored, end = race_cas([one, two], 4, rounds)
+    assert stored == end == 4 * rounds, (stored, end)
 
     one.say(b"set i 0 0 1\r\n0\r\n", b"STORED\r\n")
 
     def increment(server):
         with server.connect() as c:
-            for _ in range(20):
+            for _ in range(2 if LATENCY else 20):
                 c.send(b"incr i 1\r\n" * 100)
                 for _ in range(100):
-                    c.until(b"\r\n")
+                    assert c.until(b"\r\n").strip().isdigit()
 
     threads = [threading.Thread(target=increment, args=(s,)) for s in (one, two, one, two)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    two.say(b"get i\r\n", b"VALUE i 0 4\r\n8000\r\nEND\r\n")
+    two.say(b"get i\r\n", b"VALUE i 0 %s\r\nEND\r\n" % (b"3\r\n800" if LATENCY else b"4\r\n8000"))
     # Limits are each server's own: what another one let in is given out.
     small = Server(t, "--pool", t.pool, "-t", "1", "-I", "100")
     value = b"v" * 15000
@@ -462,7 +464,8 @@ def p33_who_does_not_read_is_not_read(t):
             except BlockingIOError:
                 time.sleep(0.01)
     grown = s.memory_kib() - before
-    assert grown < 4 * 1024, f"{grown} KiB for 4 clients that do not read"
+    # Where requests overlap, what was under way is answered: 64 values a client.
+    assert grown < (12 if LATENCY else 4) * 1024, f"{grown} KiB for 4 clients that do not read"
     # Others are served meanwhile, and who reads after all gets everything.
     s.say(b"get k0\r\n", b"VALUE k0 0 10000\r\n" + value + b"\r\nEND\r\n")
     slow[0].socket.setblocking(True)
@@ -478,6 +481,14 @@ def p33_idle_connections_hold_nothing(t):
     s = Server(t, "-m", "32", "-t", "1", "-c", "400")
     with s.connect() as c:
         c.say(b"set k 0 0 10000\r\n%s\r\n" % (b"v" * 10000), b"STORED\r\n")
+    if LATENCY:  # what flows hold is the thread's: let it have all of them
+        line = b"get " + b" ".join(b"x%d" % i for i in range(64)) + b"\r\n"
+        busy = [s.connect() for _ in range(10)]
+        for c in busy:
+            c.send(line * 10)
+        for c in busy:
+            assert c.hear(50) == b"END\r\n" * 10
+            c.socket.close()
     before = s.memory_kib()
     idle = [s.connect() for _ in range(300)]
     for c in idle:
