@@ -11,11 +11,14 @@
 
 #include "base/opts.h"
 #include "cache/scan.h"
+#include "client/flows.h"
 #include "client/view.h"
 #include "tool/attach.h"
 
 /* Text collected in one attachment, more or less. */
 #define SHARE_BYTES (1u << 20)
+/* Buckets that are scanned at once. */
+#define FLOWS 32u
 /* Tries at a bucket that others keep changing. */
 #define TRIES_MAX 100u
 
@@ -49,13 +52,12 @@ const struct command command_keys = {"keys", "Print every key.", run};
 struct share {
 	FILE *out; /* into memory */
 	uint64_t count;
-	uint64_t now_ms;
 	int with_values;
 };
 
-static void print_key(void *context, struct cache_key key, const struct cache_value *value)
+static void print_key(struct share *s, uint64_t now_ms, struct cache_key key,
+		      const struct cache_value *value)
 {
-	struct share *s = context;
 	const uint8_t *byte = key.data;
 
 	s->count++;
@@ -65,8 +67,7 @@ static void print_key(void *context, struct cache_key key, const struct cache_va
 			fprintf(s->out, "%10s ", "-");
 		else
 			fprintf(s->out, "%10" PRIu64 " ",
-				value->expiry_ms > s->now_ms ? (value->expiry_ms - s->now_ms) / 1000
-							     : 0);
+				value->expiry_ms > now_ms ? (value->expiry_ms - now_ms) / 1000 : 0);
 	}
 	for (uint32_t i = 0; i < key.bytes; i++)
 		if (byte[i] > ' ' && byte[i] < 0x7f && byte[i] != '\\')
@@ -82,27 +83,90 @@ struct progress {
 	uint32_t bucket;
 };
 
-/* Scan from there on until there is enough text. */
-static int collect(struct attached *a, struct share *s, struct progress *at)
+/* What the flows of an attachment have in common. */
+struct collecting {
+	struct share *share;
+	struct progress *at;
+	int status; /* the first error */
+};
+
+/* One of the flows that scan beside each other, so that round trips overlap. */
+struct scanner {
+	struct flow flow;
+	struct collecting *of;
+	uint64_t now_ms;
+};
+
+static void print_scanned(void *context, struct cache_key key, const struct cache_value *value)
 {
-	int status = 0;
+	const struct scanner *s = context;
 
-	while (!status && at->member < at->member_count && ftell(s->out) < (long)SHARE_BYTES) {
-		struct cache *cache;
+	print_key(s->of->share, s->now_ms, key, value);
+}
 
-		status = view_cache(session_view(a->session), at->member, &cache);
-		if (status)
-			break;
-		s->now_ms = cache_pool_ms(cache);
-		status = FORGE_E_AGAIN;
-		for (unsigned try = 0; try < TRIES_MAX && status == FORGE_E_AGAIN; try++)
-			status = cache_scan_home(cache, at->bucket, print_key, s);
-		if (++at->bucket >= cache->cn->pool->plan.bucket_count) {
-			at->bucket = 0;
-			at->member++;
+/* Is there another bucket, and room for its text? */
+static int goes_on(const struct collecting *c)
+{
+	return !c->status && c->at->member < c->at->member_count &&
+	       ftell(c->share->out) < (long)SHARE_BYTES;
+}
+
+static MAY_WAIT int scan_next(struct scanner *s)
+{
+	struct progress *at = s->of->at;
+	uint32_t member = at->member;
+	struct cache *cache;
+	int status = view_cache(s->flow.view, member, &cache);
+
+	if (status || at->member != member)
+		return status; /* others went on while this one waited */
+	uint32_t bucket = at->bucket++;
+
+	if (at->bucket >= cache->cn->pool->plan.bucket_count) {
+		at->bucket = 0;
+		at->member++;
+	}
+	s->now_ms = cache_pool_ms(cache);
+	status = FORGE_E_AGAIN;
+	for (unsigned try = 0; try < TRIES_MAX && status == FORGE_E_AGAIN; try++)
+		status = cache_scan_home(cache, bucket, print_scanned, s);
+	return status;
+}
+
+static MAY_WAIT void scan(struct flow *f)
+{
+	struct scanner *s = (struct scanner *)f;
+
+	while (goes_on(s->of)) {
+		int status = scan_next(s);
+
+		if (status && !s->of->status)
+			s->of->status = status;
+	}
+	flows_put(f);
+}
+
+/* Scan from there on until there is enough text. */
+static MAY_WAIT int collect(struct attached *a, struct share *share, struct progress *at)
+{
+	struct collecting c = {.share = share, .at = at};
+	struct flows flows;
+	int status = flows_open(&flows, a->session, FLOWS, sizeof(struct scanner));
+
+	if (status)
+		return status;
+	for (unsigned i = 0; i < FLOWS && !status && goes_on(&c); i++) {
+		struct scanner *s = (struct scanner *)flows_take(&flows);
+
+		status = s ? 0 : FORGE_E_NO_MEMORY;
+		if (s) {
+			s->of = &c;
+			status = flows_start(&s->flow, scan);
 		}
 	}
-	return status;
+	flows_finish(&flows);
+	flows_close(&flows);
+	return status ? status : c.status;
 }
 
 /* One attachment.  0, or the exit status to end with. */

@@ -179,6 +179,40 @@ def nothing_is_stored_as_something_else(t):
 
 
 @case
+def over_a_socket(t):
+    if SANITIZED:
+        raise Skip("a Python without sanitizer cannot load this build")
+    url = "unix:" + t.path("node.sock")
+    node = t.node("--size", "16M", "--listen", url)
+    with forge.Cache(url + "?timeout=20s") as far, forge.Cache(t.pool) as near:
+        far.set("k", b"v", expire_after=0.4)
+        assert near.get("k") == b"v"
+        for i in range(500):
+            near.set(str(i), str(i).encode())
+        values = far.get_many([str(i) for i in range(500)])
+        assert values == {str(i): str(i).encode() for i in range(500)}, values
+        assert far.incr("n", initial=5) == 5 and far.incr("n") == 6 and near.get("n") == b"6"
+        assert sorted(set(far.keys())) == sorted(set(near.keys()))
+        end = time.monotonic() + PATIENCE_S
+        for each in (far, near):  # who is far may judge it to be over a moment earlier
+            while each.get("k") is not None:
+                assert time.monotonic() < end, "it does not expire"
+                time.sleep(0.01)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                far.get("n")
+            except forge.Error as error:
+                os._exit(0 if "FORGE_E_FORKED" in str(error) else 2)
+            os._exit(1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert far.get("n") == b"6"
+    assert node.end() == 0
+    assert "no node listens on" in refused(lambda: forge.Cache(url), "FORGE_E_NODE")
+    assert "no port" in refused(lambda: forge.Cache("tcp://127.0.0.1"), "FORGE_E_INVAL")
+
+
+@case
 def a_walk_that_outlives_its_cache(t):
     c = cache(t)
     for i in range(100):

@@ -111,7 +111,7 @@ def without_time(stat):
 @BOTH
 def what_is_read_is_the_same(t):
     serve(t, "--size", "32M", "--value-max", "1M")
-    on_url(t, "bench", "--keys", "10000", "--ops", "5000", "--preload").expect(0)
+    on_url(t, "bench", "--warmup", "0", "--keys", "6000", "--ops", "3000", "--preload").expect(0)
     t.on_pool("set", "large", "x" * 100000).expect(0)
     mapped, far = (t.forge("stat", "--scan", "--json", "--pool", name).expect(0).json()
                    for name in (t.pool, t.url))
@@ -146,11 +146,11 @@ def a_trace_has_the_same_hit_ratio(t):
 
 @BOTH
 def mapped_and_far_processes_share_a_pool(t):
-    serve(t, "--size", "4M")
+    serve(t, "--size", "2M")
     runs = []
     for name, seed in ((t.url, "1"), (t.pool, "2"), (t.url, "3")):
-        argv = [FORGE, "bench", "--pool", name, "--workload", "ycsb-a", "--keys", "60000", "--ops",
-                "10000", "--processes", "1", "--threads", "2", "--verify", "--seed", seed, "--json", "-"]
+        argv = [FORGE, "bench", "--pool", name, "--workload", "ycsb-a", "--keys", "20000", "--ops",
+                "6000", "--warmup", "0", "--processes", "1", "--threads", "2", "--verify", "--seed", seed, "--json", "-"]
         runs.append(subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                      env=t.env))
     t.processes += runs
