@@ -18,7 +18,7 @@ build = { [ -f $(1)/build.ninja ] || meson setup $(1) --buildtype=$(BUILDTYPE) \
 slow = --timeout-multiplier 6
 
 .DEFAULT_GOAL := all
-.PHONY: all packages demo test test-long fuzz-sim bench bench-serve bench-overlap hit-ratio housekeeping fill memory check check-format \
+.PHONY: all packages demo test test-long fuzz-sim bench bench-serve bench-overlap bench-sim sim-tax hit-ratio housekeeping fill memory check check-format \
 	check-warnings check-asan check-tsan install clean help
 
 all: packages ## build everything into build/
@@ -50,6 +50,9 @@ bench-serve: all ## forge serve beside Debian's memcached and Redis, if they are
 
 bench-overlap: all ## forge serve on slow fabrics: what requests under way at once gain
 	@tools/bench-overlap.py build/src/tool/forge build/test/bench/serve_load
+
+bench-sim: all ## how many verbs a second the simulator gets through on this host
+	@tools/sim-speed.py build/src/tool/forge
 
 hit-ratio: all ## every trace of ../shared: hit ratios beside the model of the policy
 	@tools/hit-ratio.py build/src/tool/forge

@@ -99,12 +99,6 @@ static int open_session(struct vt_cluster *c, uint32_t thread, uint32_t node)
 	uint64_t seed = c->options.world.seed * 1000 + thread + ((uint64_t)node << 32);
 	int status = vt_connect(t, node, &s->fab);
 
-	if (!status) {
-		struct fab *inner = s->fab;
-
-		s->fab = NULL;
-		status = count_open(inner, &s->verbs, &s->fab);
-	}
 	snprintf(s->name, sizeof(s->name), "t%" PRIu32 "@%" PRIu32, thread, node);
 	if (!status && c->options.trace)
 		status = wrap_trace(c, s);
@@ -253,12 +247,9 @@ uint32_t vt_node_of(const struct vt_cluster *c, struct cache_key key)
 	return (uint32_t)((mixed >> 32) * c->options.world.nodes >> 32);
 }
 
-void vt_cluster_counts(struct vt_cluster *c, struct cache_counters *cache, struct fab_counts *verbs)
+void vt_cluster_counts(struct vt_cluster *c, struct cache_counters *cache)
 {
 	memset(cache, 0, sizeof(*cache));
-	memset(verbs, 0, sizeof(*verbs));
-	for (uint32_t i = 0; i < c->session_count; i++) {
+	for (uint32_t i = 0; i < c->session_count; i++)
 		cache_counters_merge(cache, &c->sessions[i].cache.count);
-		fab_counts_merge(verbs, &c->sessions[i].verbs);
-	}
 }

@@ -13,7 +13,6 @@
 #include <stdio.h>
 
 #include "cache/cache.h"
-#include "fabric/count.h"
 #include "vtime/world.h"
 
 struct vt_cluster_options {
@@ -28,7 +27,6 @@ struct vt_cluster_options {
 /* One thread on one memory node. */
 struct vt_session {
 	struct fab *fab;
-	struct fab_counts verbs;
 	struct worker worker;
 	struct lane lane;
 	struct cache cache;
@@ -74,6 +72,6 @@ int vt_cluster_check(struct vt_cluster *, char *error_text, size_t error_bytes);
 uint32_t vt_node_of(const struct vt_cluster *, struct cache_key);
 
 /* What all sessions did so far. */
-void vt_cluster_counts(struct vt_cluster *, struct cache_counters *, struct fab_counts *);
+void vt_cluster_counts(struct vt_cluster *, struct cache_counters *);
 
 #endif

@@ -154,6 +154,12 @@ static int run_verb(struct vt_world *w, struct vt_conn *conn, struct fab_op *op,
 	} else if (op->code < FAB_CAS) {
 		saw = hash_bytes(op->buf, op->len);
 	}
+	struct fab_count *c = &w->counts.by[op->purpose][op->code];
+
+	c->verbs++;
+	c->bytes += op->len;
+	c->errors += status < 0;
+	c->cas_failed += op->code == FAB_CAS && !status && op->old != op->arg;
 	w->verb_count++;
 	w->hash = vt_mix(w->hash, w->now_ps);
 	w->hash = vt_mix(w->hash, (uint64_t)conn->index << 40 ^ (uint64_t)op->code << 36 ^ op->len);
@@ -198,7 +204,10 @@ void vt_verb_arrives(struct vt_world *w, uint32_t index)
 	conn->flying--;
 	if (holds_back(w->profile, v->op) && !v->free)
 		conn->ended_ps[conn->known++ % VT_OUTSTANDING_MAX] = complete_ps;
-	if (!v->detached) {
+	if (v->copy) {
+		free(v->copy);
+		v->copy = NULL;
+	} else {
 		v->op->status = status;
 		conn->complete_ps = max_u64(conn->complete_ps, complete_ps);
 		conn->waiting--;
@@ -211,15 +220,19 @@ void vt_verb_arrives(struct vt_world *w, uint32_t index)
 	}
 }
 
-static void copy_detached(struct vt_verb *v)
+static bool copy_detached(struct vt_verb *v)
 {
 	assert(v->op->len <= FAB_DETACHED_BYTES_MAX && v->op->code != FAB_READ);
-	v->copy = *v->op;
+	v->copy = malloc(sizeof(*v->copy));
+	if (!v->copy)
+		return false;
+	v->copy->op = *v->op;
 	if (v->op->code == FAB_WRITE) {
-		memcpy(v->payload, v->op->buf, v->op->len);
-		v->copy.buf = v->payload;
+		memcpy(v->copy->payload, v->op->buf, v->op->len);
+		v->copy->op.buf = v->copy->payload;
 	}
-	v->op = &v->copy;
+	v->op = &v->copy->op;
+	return true;
 }
 
 static void conn_post(struct fab *f, struct fab_op *ops, unsigned n)
@@ -229,9 +242,9 @@ static void conn_post(struct fab *f, struct fab_op *ops, unsigned n)
 
 	conn->posts++;
 	for (unsigned i = 0; i < n; i++) {
-		bool free = vt_is_free(w, &ops[i]), detached = ops[i].flags & FAB_DETACHED;
+		bool costs_nothing = vt_is_free(w, &ops[i]), detached = ops[i].flags & FAB_DETACHED;
 
-		if (free && !conn->flying && conn->held_first == VT_NONE) {
+		if (costs_nothing && !conn->flying && conn->held_first == VT_NONE) {
 			struct fab_op copy = ops[i];
 			int status = run_verb(w, conn, detached ? &copy : &ops[i], conn->posts);
 
@@ -248,18 +261,20 @@ static void conn_post(struct fab *f, struct fab_op *ops, unsigned n)
 		}
 		struct vt_verb *v = vt_verb_at(w, index);
 
-		v->op = &ops[i];
-		v->conn = conn;
-		v->ready_ps = w->now_ps + conn->thread->debt_ps;
-		v->post = conn->posts;
-		v->detached = detached;
-		v->first = i == 0;
-		v->free = free;
-		if (detached) {
-			copy_detached(v);
-		} else {
+		*v = (struct vt_verb){
+		    .op = &ops[i],
+		    .conn = conn,
+		    .ready_ps = w->now_ps + conn->thread->debt_ps,
+		    .post = conn->posts,
+		    .first = i == 0,
+		    .free = costs_nothing,
+		};
+		if (!detached) {
 			ops[i].status = FAB_PENDING;
 			conn->waiting++;
+		} else if (!copy_detached(v)) {
+			give_verb(w, index); /* it is lost, as it may be */
+			continue;
 		}
 		leave_or_hold(conn, index);
 	}

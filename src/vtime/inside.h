@@ -25,17 +25,24 @@
 
 struct vt_conn;
 
-/* A verb on its way. */
+/* What a detached verb needs when its sender has gone on. */
+struct vt_copy {
+	struct fab_op op;
+	uint8_t payload[FAB_DETACHED_BYTES_MAX];
+};
+
+/* A verb on its way; small, because many are. */
 struct vt_verb {
-	struct fab_op *op; /* the sender's, or &copy */
+	struct fab_op *op; /* the sender's, or that of copy */
+	struct vt_copy *copy;
 	struct vt_conn *conn;
 	uint64_t ready_ps; /* it could leave */
 	uint64_t post;	   /* of its connection */
 	uint32_t next;	   /* of the list it is in: held back, or unused */
-	bool detached, first, free;
-	struct fab_op copy;
-	uint8_t payload[FAB_DETACHED_BYTES_MAX];
+	bool first, free;
 };
+
+static_assert(sizeof(struct vt_verb) <= 64, "a verb is one cache line");
 
 struct vt_conn {
 	struct fab_base base; /* must be first */
@@ -88,6 +95,9 @@ struct vt_thread {
 	uint64_t debt_ps; /* worked since it last waited */
 	void (*fn)(void *argument);
 	void *argument;
+	/* Where it will go on, and its connection: to fetch ahead. */
+	const char *stack;
+	const void *fab, *worker;
 	bool busy; /* has something to run that has not returned */
 	bool parked_for_verbs;
 	uint64_t paused_until_ps;
@@ -101,6 +111,7 @@ struct vt_world {
 	uint64_t now_ps;
 	struct vt_queue queue;
 	uint64_t hash, verb_count, event_count;
+	struct fab_counts counts;
 	struct vt_node *nodes;
 	struct vt_cn *cns;
 	struct vt_thread *threads;

@@ -236,13 +236,12 @@ static void fill_result(struct run *r, const struct cache_counters *cache_before
 {
 	struct bench_worker *w = &r->shared->workers[0];
 	struct cache_counters now;
-	struct fab_counts verbs;
 
-	vt_cluster_counts(&r->cluster, &now, &verbs);
+	vt_cluster_counts(&r->cluster, &now);
 #define COUNTER(name, sentence) w->cache.name = now.name - cache_before->name;
 	CACHE_COUNTERS(COUNTER)
 #undef COUNTER
-	w->verbs = fab_counts_since(&verbs, verbs_before);
+	w->verbs = fab_counts_since(vt_world_counts(r->cluster.world), verbs_before);
 	memset(out, 0, sizeof(*out));
 	bench_result_add(out, w);
 	out->workers = r->member_count;
@@ -274,13 +273,13 @@ static int measure_point(struct run *r, const struct vt_point *point, struct ben
 	struct vt_world *world = r->cluster.world;
 	struct bench_worker *w = &r->shared->workers[0];
 	struct cache_counters cache;
-	struct fab_counts verbs;
+	struct fab_counts verbs = *vt_world_counts(world);
 	struct vt_busy before, after;
 	uint64_t start_ns = processor_ns();
 
 	vt_world_set_profile(world, point->profile);
 	vt_world_set_free_housekeeping(world, point->free_housekeeping);
-	vt_cluster_counts(&r->cluster, &cache, &verbs);
+	vt_cluster_counts(&r->cluster, &cache);
 	vt_world_busy(world, &before);
 	w->start_ns = w->end_ns = clock_now_ns(vt_world_clock(world));
 	int status = do_part(r, "measured", measure);

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "fabric/count.h"
 #include "run/run.h"
 #include "vtime/profile.h"
 
@@ -86,6 +87,9 @@ MAY_WAIT void vt_sleep(struct vt_thread *, uint64_t ns);
 uint64_t vt_world_hash(const struct vt_world *);
 uint64_t vt_world_verbs(const struct vt_world *);
 uint64_t vt_world_events(const struct vt_world *);
+
+/* The same by purpose and code, as the count provider books them; borrowed. */
+const struct fab_counts *vt_world_counts(const struct vt_world *);
 
 /* How long the parts of the busiest node, and of the busiest compute node, have worked. */
 struct vt_busy {
