@@ -54,6 +54,9 @@ bench-overlap: all ## forge serve on slow fabrics: what requests under way at on
 bench-sim: all ## how many verbs a second the simulator gets through on this host
 	@tools/sim-speed.py build/src/tool/forge
 
+sim-tax: all ## what housekeeping costs in throughput, in virtual time, YCSB A to D
+	@tools/sim-tax.py build/src/tool/forge
+
 hit-ratio: all ## every trace of ../shared: hit ratios beside the model of the policy
 	@tools/hit-ratio.py build/src/tool/forge
 

@@ -14,12 +14,21 @@
 extern const struct command command_sim_bench, command_sim_replay, command_sim_calibrate;
 extern const struct command command_sim_faults;
 
+/* The purposes of the tax's account, in its order. */
+#define SIM_TAX_PURPOSES 4u
+extern const enum fab_purpose sim_tax_purposes[SIM_TAX_PURPOSES];
+
+/* Throughputs, operations a second: as it is, with all housekeeping free, with one purpose free. */
+struct sim_tax {
+	bool measured;
+	double paid, all_free, one_free[SIM_TAX_PURPOSES];
+};
+
 /* What the simulated machines did, for the page and the JSON of a run. */
 struct sim_page {
 	const struct vt_profile *profile;
-	const struct vt_report *report;
-	double free_throughput; /* the same run with housekeeping free; 0: not asked for */
-	double throughput;
+	struct vt_report report;
+	struct sim_tax tax;
 	struct bench_aside aside;
 };
 

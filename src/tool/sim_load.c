@@ -27,8 +27,8 @@ static const struct opt options[] = {
     OPT_FLAG(struct config, free_housekeeping, "free-housekeeping", 0,
 	     "Verbs for hotness, eviction, compaction and space cost nothing."),
     OPT_FLAG(struct config, tax, "tax", 0,
-	     "Measure twice after one warm-up, the second time with housekeeping free, and print "
-	     "the ratio of the throughputs."),
+	     "Measure again after the same warm-up with housekeeping free, in all and one purpose "
+	     "at a time, and print the ratios of the throughputs."),
     OPT_FLAG(struct config, check, "check", 0,
 	     "Check the pools in the end, as forge check does; a finding ends the run."),
     OPT_STRING(struct config, trace, "trace", 0, NULL, "FILE",
@@ -119,16 +119,44 @@ static int make_plan(const struct command *c, const struct config *config, struc
 	return plan_make(&pool->wish, plan, text, sizeof(text)) ? tool_fail(c, "%s", text) : 0;
 }
 
+#define POINTS (2 + SIM_TAX_PURPOSES)
+
 struct outcome {
-	struct bench_result results[2];
-	struct vt_report reports[2];
+	struct bench_result results[POINTS];
+	struct vt_report reports[POINTS];
 };
+
+const enum fab_purpose sim_tax_purposes[SIM_TAX_PURPOSES] = {FAB_HOTNESS, FAB_EVICTION,
+							     FAB_COMPACTION, FAB_SPACE};
+
+static void add_tax_points(struct vt_setup *setup)
+{
+	struct vt_point *p = &setup->points[1];
+
+	*p++ = (struct vt_point){setup->points[0].profile, VT_HOUSEKEEPING};
+	for (unsigned i = 0; i < SIM_TAX_PURPOSES; i++)
+		*p++ = (struct vt_point){setup->points[0].profile, 1u << sim_tax_purposes[i]};
+	setup->point_count = POINTS;
+}
+
+static double throughput(const struct bench_result *r)
+{
+	return r->seconds > 0 ? (double)r->tally.operations / r->seconds : 0;
+}
+
+static void fill_tax(struct sim_tax *tax, const struct outcome *o)
+{
+	tax->measured = true;
+	tax->paid = throughput(&o->results[0]);
+	tax->all_free = throughput(&o->results[1]);
+	for (unsigned i = 0; i < SIM_TAX_PURPOSES; i++)
+		tax->one_free[i] = throughput(&o->results[2 + i]);
+}
 
 static int run_world(const struct command *c, const struct vt_setup *setup,
 		     const struct bench_load *load, struct bench_report *report)
 {
 	/* Until the page is printed, which is before the program ends. */
-	static struct vt_report first;
 	static struct sim_page page;
 	struct outcome *o = calloc(1, sizeof(*o));
 	struct bench_result *result = malloc(sizeof(*result));
@@ -143,15 +171,9 @@ static int run_world(const struct command *c, const struct vt_setup *setup,
 		return TOOL_NO;
 	}
 	*result = o->results[0];
-	first = o->reports[0];
-	page = (struct sim_page){
-	    .profile = setup->points[0].profile,
-	    .report = &first,
-	    .throughput = (double)o->results[0].tally.operations / o->results[0].seconds,
-	};
+	page = (struct sim_page){.profile = setup->points[0].profile, .report = o->reports[0]};
 	if (setup->point_count > 1)
-		page.free_throughput =
-		    (double)o->results[1].tally.operations / o->results[1].seconds;
+		fill_tax(&page.tax, o);
 	sim_page_make(&page);
 	free(o);
 	report->result = result;
@@ -171,6 +193,10 @@ static int run_sim(const struct load_where *where, void *more, struct load_pool 
 
 	if (!profile)
 		return TOOL_ERROR;
+	if (config->tax && config->free_housekeeping)
+		return tool_fail(c, "--tax and --free-housekeeping: give one of them");
+	if (config->tax && config->trace)
+		return tool_fail(c, "--tax and --trace: give one of them");
 	int status = make_plan(c, config, pool, &plan);
 
 	if (status)
@@ -184,9 +210,12 @@ static int run_sim(const struct load_where *where, void *more, struct load_pool 
 	    .nodes = (uint32_t)config->nodes,
 	    .cores = (uint32_t)config->cores,
 	    .check = config->check,
-	    .points = {{profile, config->free_housekeeping}, {profile, true}},
-	    .point_count = config->tax ? 2 : 1,
+	    .points = {{profile, config->free_housekeeping ? VT_HOUSEKEEPING : 0}},
+	    .point_count = 1,
 	};
+
+	if (config->tax)
+		add_tax_points(&setup);
 
 	if (config->trace && !(setup.trace = fopen(config->trace, "w")))
 		return tool_fail(c, "--trace=%s: %s", config->trace, strerror(errno));

@@ -144,8 +144,7 @@ static inline void vt_at(struct vt_world *w, uint64_t time_ps, uint32_t what)
 /* Does the verb cost nothing? */
 static inline bool vt_is_free(const struct vt_world *w, const struct fab_op *op)
 {
-	return w->options.free_housekeeping && op->purpose != FAB_INDEX &&
-	       op->purpose != FAB_DATA && op->purpose != FAB_CONTROL;
+	return w->options.free_purposes >> op->purpose & 1;
 }
 
 /* world.c: let the next event happen.  False when there is none, or no memory. */

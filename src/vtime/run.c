@@ -278,7 +278,7 @@ static int measure_point(struct run *r, const struct vt_point *point, struct ben
 	uint64_t start_ns = processor_ns();
 
 	vt_world_set_profile(world, point->profile);
-	vt_world_set_free_housekeeping(world, point->free_housekeeping);
+	vt_world_set_free_purposes(world, point->free_purposes);
 	vt_cluster_counts(&r->cluster, &cache);
 	vt_world_busy(world, &before);
 	w->start_ns = w->end_ns = clock_now_ns(vt_world_clock(world));

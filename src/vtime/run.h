@@ -18,7 +18,7 @@
 /* What differs between points. */
 struct vt_point {
 	const struct vt_profile *profile;
-	bool free_housekeeping;
+	uint32_t free_purposes;
 };
 
 #define VT_POINTS_MAX 64u

@@ -147,9 +147,9 @@ const struct vt_profile *vt_world_profile(const struct vt_world *w)
 	return w->profile;
 }
 
-void vt_world_set_free_housekeeping(struct vt_world *w, bool on)
+void vt_world_set_free_purposes(struct vt_world *w, uint32_t purposes)
 {
-	w->options.free_housekeeping = on;
+	w->options.free_purposes = purposes;
 }
 
 void *vt_node_memory(struct vt_world *w, uint32_t node)

@@ -25,6 +25,10 @@
 struct vt_world;
 struct vt_thread;
 
+/* Purposes that are housekeeping, for free_purposes. */
+#define VT_HOUSEKEEPING \
+	(1u << FAB_HOTNESS | 1u << FAB_EVICTION | 1u << FAB_COMPACTION | 1u << FAB_SPACE)
+
 struct vt_world_options {
 	const struct vt_profile *profile; /* borrowed */
 	uint32_t nodes;			  /* memory nodes */
@@ -33,7 +37,7 @@ struct vt_world_options {
 	uint32_t threads;		  /* of each */
 	uint32_t cores; /* of each, shared by its threads; 0: one for each of them */
 	uint64_t seed;
-	bool free_housekeeping; /* verbs for hotness, eviction, compaction and space cost nothing */
+	uint32_t free_purposes; /* 1 << enum fab_purpose: verbs for it cost nothing */
 };
 
 /* 0, FORGE_E_INVAL or FORGE_E_NO_MEMORY. */
@@ -44,7 +48,7 @@ const struct vt_profile *vt_world_profile(const struct vt_world *);
 
 /* From now on, e.g. for several measurements after one warm-up.  The profile is borrowed. */
 void vt_world_set_profile(struct vt_world *, const struct vt_profile *);
-void vt_world_set_free_housekeeping(struct vt_world *, bool);
+void vt_world_set_free_purposes(struct vt_world *, uint32_t);
 
 /* A node's memory, zeroed at first; and the part of it that a card's memory holds if it has one. */
 void *vt_node_memory(struct vt_world *, uint32_t node);

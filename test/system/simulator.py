@@ -81,7 +81,9 @@ def every_verb_is_traced(t):
 @case
 def several_nodes_and_a_tax(t):
     report = simulate(t, "--nodes", "3", "--keys", "60000", "--tax", "--preload")
-    assert 0.5 < report["simulation"]["housekeeping_tax"] <= 1.05, report["simulation"]
+    tax = report["simulation"]["housekeeping_tax"]
+    assert set(tax) == {"all", "hotness", "eviction", "compaction", "space"}
+    assert 0.5 < tax["all"] <= 1.05 and all(0.5 < v < 1.1 for v in tax.values()), tax
     free = simulate(t, "--free-housekeeping")
     assert free["result"]["throughput"] > simulate(t)["result"]["throughput"]
     assert free["simulation"]["housekeeping_tax"] is None
@@ -116,6 +118,7 @@ def what_is_wrong_is_said(t):
             (("bench", "--trace", "/no/such/directory/x"), ("--trace", "No such file")),
             (("bench", "--cns", "86"), ("--cns",)),
             (("bench", "--pool", "shm:/x"), ("--pool",)),
+            (("bench", "--tax", "--free-housekeeping"), ("give one",)),
             (("replay",), ("TRACE",)),
             (("bnch",), ("did you mean 'bench'",)),
             (("calibrate", "x"), ("no arguments",)),

@@ -55,7 +55,7 @@ static void make_scene(struct scene *s, const char *workload, const char *policy
 	    .bench = &s->bench,
 	    .plan = &s->plan,
 	    .nodes = nodes,
-	    .points = {{vt_profile_find("cx5"), false}},
+	    .points = {{vt_profile_find("cx5"), 0}},
 	    .point_count = 1,
 	};
 	s->results = calloc(4, sizeof(*s->results));
@@ -131,7 +131,7 @@ static void test_points(void **state)
 	struct scene both, alone;
 
 	make_scene(&both, "ycsb-b:keys=20k,sizes=256", "forge", 1);
-	both.setup.points[1] = (struct vt_point){vt_profile_find("cx5"), true};
+	both.setup.points[1] = (struct vt_point){vt_profile_find("cx5"), VT_HOUSEKEEPING};
 	both.setup.points[2] = both.setup.points[0];
 	both.setup.point_count = 3;
 	run_scene(&both);

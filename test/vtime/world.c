@@ -212,7 +212,7 @@ static void test_free_housekeeping(void **state)
 	struct vt_world *w = open_world(1, 1);
 	struct party *p = &parties[0];
 
-	vt_world_set_free_housekeeping(w, true);
+	vt_world_set_free_purposes(w, VT_HOUSEKEEPING);
 	p->ops[0] = fab_faa(FAB_EVICTION, 128, 5);
 	p->ops[1] = fab_read(FAB_HOTNESS, 128, p->buf, 8);
 	p->n = 2;
