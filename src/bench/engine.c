@@ -42,6 +42,25 @@ uint32_t bench_key(const struct bench_load *load, uint64_t key, void *buf)
 	return sizeof(key);
 }
 
+void bench_space_add(struct bench_space *s, const struct plan *p)
+{
+	s->nodes++;
+	s->pool_bytes += p->pool_bytes;
+	s->metadata_bytes += plan_metadata_bytes(p);
+	s->chunks += p->chunk_count;
+	s->chunk_bytes += (uint64_t)p->chunk_count * p->chunk_bytes;
+	s->objects += plan_capacity_objects(p);
+}
+
+struct bench_space bench_space_of(const struct bench_result *r)
+{
+	struct bench_space s = r->space;
+
+	if (s.nodes == 0)
+		bench_space_add(&s, &r->plan);
+	return s;
+}
+
 /* The parent's view of its children. */
 struct watch {
 	struct bench_shared *shared;
@@ -183,6 +202,7 @@ static void merge(struct bench_result *out, const struct bench_shared *s)
 	out->seconds = (double)(last - first) / 1e9;
 	out->warm_up_seconds = (double)warm_up / 1e9;
 	out->plan = s->workers[0].plan;
+	out->space = s->workers[0].space;
 	out->client_memory_bytes = s->workers[0].client_memory_bytes;
 	memcpy(out->policy, s->workers[0].policy, sizeof(out->policy));
 }

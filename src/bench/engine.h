@@ -140,6 +140,16 @@ struct bench_setup {
 	void *attached_context;
 };
 
+/* The sum over the memory nodes of the cache. */
+struct bench_space {
+	uint32_t nodes; /* 0: the one whose plan is given beside */
+	uint64_t pool_bytes, metadata_bytes;
+	uint64_t chunks, chunk_bytes; /* and all bytes of them */
+	uint64_t objects;	      /* of the expected size that fit */
+};
+
+void bench_space_add(struct bench_space *, const struct plan *);
+
 /* The sum over all workers, of the measured part. */
 struct bench_result {
 	uint32_t workers;
@@ -149,7 +159,8 @@ struct bench_result {
 	struct cache_counters cache;
 	struct fab_counts verbs;
 	struct hist latency[BENCH_LATENCIES];
-	struct plan plan; /* of the pool */
+	struct plan plan; /* of the pool, of several of one */
+	struct bench_space space;
 	char policy[16];
 	uint64_t client_memory_bytes; /* of one compute node, without sessions */
 	uint64_t value_bytes_min;     /* stored or asked for */
@@ -169,6 +180,9 @@ static inline bool bench_warms_up(const struct bench_setup *setup, const struct 
 {
 	return setup->warm_up.operations || setup->warm_up.ns || load->sets_warm_up_itself;
 }
+
+/* Of all memory nodes. */
+struct bench_space bench_space_of(const struct bench_result *);
 
 static inline double bench_ratio(uint64_t part, uint64_t whole)
 {

@@ -1,6 +1,7 @@
 /* report.c: the warnings of a run, and its page. */
 #include "bench/report.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <unistd.h>
 
@@ -45,8 +46,7 @@ static void warn_hit_ratio(struct bench_report *r)
 void report_warn(struct bench_report *r)
 {
 	const struct bench_tally *n = &r->result->tally;
-	const struct plan *p = &r->result->plan;
-	uint64_t capacity = plan_capacity_objects(p);
+	uint64_t capacity = bench_space_of(r->result).objects;
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (n->distinct == 1)
@@ -71,6 +71,12 @@ void report_warn(struct bench_report *r)
 	if (n->sets_too_large)
 		warn(r, "%llu Sets were refused: values above %u bytes do not fit this pool",
 		     (unsigned long long)n->sets_too_large, r->result->plan.value_bytes_max);
+	if (r->result->cache.gets_lost || n->refused)
+		warn(r,
+		     "a memory node was lost: %llu Gets missed and %llu changes were refused for "
+		     "that reason",
+		     (unsigned long long)r->result->cache.gets_lost,
+		     (unsigned long long)n->refused);
 }
 
 double report_fill_factor(const struct plan *p)
@@ -81,15 +87,19 @@ double report_fill_factor(const struct plan *p)
 static void print_pool(const struct bench_report *r, FILE *out)
 {
 	const struct plan *p = &r->result->plan;
-	uint64_t objects = plan_capacity_objects(p);
+	struct bench_space all = bench_space_of(r->result);
 	struct text pool, capacity, client;
 
 	fprintf(out,
-		"pool          %s, policy %s: %s objects in %u groups of %u, fill factor %.1f %%\n"
-		"              a compute node's local memory %s\n",
-		text_bytes(&pool, p->pool_bytes), r->result->policy,
-		text_grouped(&capacity, objects), p->chunk_count, plan_expected_objects(p),
-		100 * report_fill_factor(p), text_bytes(&client, r->result->client_memory_bytes));
+		"pool          %s, policy %s: %s objects in %" PRIu64
+		" groups of %u, fill factor %.1f %%\n",
+		text_bytes(&pool, all.pool_bytes), r->result->policy,
+		text_grouped(&capacity, all.objects), all.chunks, plan_expected_objects(p),
+		100 * report_fill_factor(p));
+	if (all.nodes > 1)
+		fprintf(out, "              on %u memory nodes\n", all.nodes);
+	fprintf(out, "              a compute node's local memory %s\n",
+		text_bytes(&client, r->result->client_memory_bytes));
 }
 
 static void print_load(const struct bench_report *r, FILE *out)

@@ -102,17 +102,19 @@ static json_t *settings(struct out *o, const struct bench_report *r)
 static json_t *pool(struct out *o, const struct bench_report *r)
 {
 	const struct plan *p = &r->result->plan;
+	struct bench_space all = bench_space_of(r->result);
 	json_t *j = json_object();
 
 	put_text(o, j, "policy", r->result->policy);
-	put_count(o, j, "bytes", p->pool_bytes);
-	put_count(o, j, "chunks", p->chunk_count);
+	put_count(o, j, "bytes", all.pool_bytes);
+	put_count(o, j, "memory_nodes", all.nodes);
+	put_count(o, j, "chunks", all.chunks);
 	put_count(o, j, "chunk_bytes", p->chunk_bytes);
 	put_count(o, j, "group_objects", plan_expected_objects(p));
 	put_count(o, j, "group_objects_max", p->group_objects);
 	put_count(o, j, "object_bytes", p->object_bytes);
-	put_count(o, j, "capacity_objects", plan_capacity_objects(p));
-	put_count(o, j, "metadata_bytes", plan_metadata_bytes(p));
+	put_count(o, j, "capacity_objects", all.objects);
+	put_count(o, j, "metadata_bytes", all.metadata_bytes);
 	put_count(o, j, "compute_node_bytes", r->result->client_memory_bytes);
 	put(o, j, "fill_factor", json_real(report_fill_factor(p)));
 	return j;

@@ -32,6 +32,7 @@ struct bench_worker {
 	struct cache_counters cache;
 	struct fab_counts verbs;
 	struct plan plan;
+	struct bench_space space;
 	uint64_t client_memory_bytes;
 	char policy[16];
 	int status;

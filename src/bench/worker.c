@@ -147,6 +147,13 @@ void bench_process(struct bench_shared *s, const struct bench_setup *setup,
 		return;
 	}
 	alone.out->plan = client_pool(client)->plan;
+	for (uint32_t i = 0; i < client_member_count(client); i++) {
+		struct client_member member;
+
+		client_member(client, i, &member);
+		if (member.is_up)
+			bench_space_add(&alone.out->space, &member.pool.plan);
+	}
 	alone.out->client_memory_bytes = client_memory_bytes(client);
 	snprintf(alone.out->policy, sizeof(alone.out->policy), "%s", client_policy(client)->name);
 	for (uint32_t i = 0; i < setup->threads; i++)

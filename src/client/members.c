@@ -17,6 +17,8 @@
 /* While somebody changes the spread: looks, and between them. */
 #define CLAIM_LOOKS_MAX 50u
 #define CLAIM_NAP_NS	20000000
+/* While somebody forms it; this takes a few ms. */
+#define HALF_WAY_LOOKS_MAX 25u
 
 struct error_out {
 	char *text;
@@ -65,15 +67,19 @@ static int find(struct client *c, struct found *f, struct error_out *e)
 {
 	int status = attachment_open(f->name, &c->options, &f->attachment, f->why, sizeof(f->why));
 
-	f->member = -1;
 	if (status && c->name_count > 1 && may_come_back(status))
 		return 0;
 	if (status)
 		return REFUSE(e, status, "%s", f->why);
 	f->view = calloc(1, sizeof(*f->view));
-	if (!f->view)
-		return REFUSE(e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
-	status = read_view(f, e);
+	return f->view ? 0 : REFUSE(e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
+}
+
+/* What it says of itself. */
+static int judge(struct found *f, struct error_out *e)
+{
+	int status = read_view(f, e);
+
 	if (!status && f->view->is_damaged)
 		status = REFUSE(e, FORGE_E_CORRUPT,
 				"%s: the record of its memory nodes is damaged: form it anew with "
@@ -243,26 +249,71 @@ static int form(struct client *c, struct found *f, struct error_out *e)
 	return status;
 }
 
-static int find_spread(struct client *c, struct found *f, struct error_out *e)
+/* Reach all of them. */
+static int find_all(struct client *c, struct found *f, struct error_out *e)
 {
-	int status;
+	int status = 0;
+
+	for (uint32_t i = 0; i < c->name_count && !status; i++)
+		status = find(c, &f[i], e);
+	return status;
+}
+
+/* What they say now, together. */
+static int judge_all(struct client *c, struct found *f, struct error_out *e)
+{
+	int status = 0;
+
+	for (uint32_t i = 0; i < c->name_count && !status; i++) {
+		f[i].member = -1;
+		if (f[i].attachment)
+			status = judge(&f[i], e);
+	}
+	if (status)
+		return status;
+	for (uint32_t i = 0; i < c->name_count; i++)
+		if (f[i].attachment && f[i].view->epoch)
+			return check_spread(c, f, &f[i], e);
+	return form(c, f, e);
+}
+
+/*
+ * Others may be forming it meanwhile, and were seen half-way: then some nodes still say that they
+ * are nobody's, and a moment later they do not.
+ */
+static int is_half_way(const struct client *c, const struct found *f, int status)
+{
+	int nobodys = 0, somebodys = 0;
 
 	for (uint32_t i = 0; i < c->name_count; i++) {
-		status = find(c, &f[i], e);
+		nobodys += f[i].attachment && f[i].view->epoch == 0;
+		somebodys += f[i].attachment && f[i].view->epoch != 0;
+	}
+	return (status == FORGE_E_AGAIN || status == FORGE_E_SPREAD) && nobodys && somebodys;
+}
+
+static int find_spread(struct client *c, struct found *f, struct error_out *e)
+{
+	const struct timespec nap = {.tv_nsec = CLAIM_NAP_NS};
+	int status = find_all(c, f, e);
+
+	if (status)
+		return status;
+	if (c->name_count == 1) {
+		status = judge(&f[0], e);
 		if (status)
 			return status;
+		if (!f[0].view->epoch) {
+			f[0].member = 0;
+			c->member_count = 1;
+			return 0;
+		}
 	}
-	if (c->name_count == 1 && !f[0].view->epoch) {
-		f[0].member = 0;
-		c->member_count = 1;
-		return 0;
+	status = judge_all(c, f, e);
+	for (unsigned i = 0; i < HALF_WAY_LOOKS_MAX && is_half_way(c, f, status); i++) {
+		nanosleep(&nap, NULL);
+		status = judge_all(c, f, e);
 	}
-	status = FORGE_MISS;
-	for (uint32_t i = 0; i < c->name_count && status == FORGE_MISS; i++)
-		if (f[i].attachment && f[i].view->epoch)
-			status = check_spread(c, f, &f[i], e);
-	if (status == FORGE_MISS)
-		status = form(c, f, e);
 	if (status)
 		return status;
 	c->member_count = c->record.member_count;

@@ -167,6 +167,11 @@ static inline uint32_t member_of(const struct client *c, struct cache_key key)
 	return c->table[spread_partition(hash_key(key.data, key.bytes))];
 }
 
+uint32_t view_member_of(const struct view *v, struct cache_key key)
+{
+	return member_of(v->session->client, key);
+}
+
 /* A Get found no node to ask. */
 static int miss_lost(struct view *v, uint32_t i)
 {

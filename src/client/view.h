@@ -78,6 +78,9 @@ static inline int view_is_late(const struct view *v)
 	return unlikely(v->deadline_ns) && clock_now_ns(v->lead.clock) >= v->deadline_ns;
 }
 
+/* The member that has the key: a scan may find others there, which were its before. */
+uint32_t view_member_of(const struct view *, struct cache_key key);
+
 /* What operations do on the side, at every member.  0, or FORGE_E_NODE when none is up. */
 MAY_WAIT int view_tend(struct view *);
 

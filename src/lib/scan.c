@@ -62,6 +62,9 @@ static struct forge_entry *page_add(struct scan_page *page)
 static void add(void *context, struct cache_key key, const struct cache_value *value)
 {
 	struct forge_scan *scan = context;
+
+	if (view_member_of(scan->session->view, key) != scan->member)
+		return; /* left behind when the nodes were changed */
 	void *copy = arena_take(&scan->keys, key.bytes);
 	struct forge_entry *entry = copy ? page_add(&scan->page) : NULL;
 

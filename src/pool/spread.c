@@ -48,22 +48,23 @@ int spread_read(struct worker *w, const struct pool *pool, struct spread_view *o
 	uint64_t address = plan_fence_address(&pool->plan), before;
 
 	*out = (struct spread_view){0};
-	for (unsigned i = 0; i < READ_TRIES_MAX; i++) {
+	/* Before the fence: who joins as a member does so after it was raised. */
+	int status = find_out_whether_used(w, pool, &out->was_used);
+
+	for (unsigned i = 0; i < READ_TRIES_MAX && !status; i++) {
 		struct fab_op ops[] = {
 		    fab_read(FAB_CONTROL, address, &before, 8),
 		    fab_read(FAB_CONTROL, 0, &out->page, sizeof(out->page)),
 		    fab_read(FAB_CONTROL, address, &out->fence, 8),
 		};
-		int status = flow_run(w, ops, ARRAY_COUNT(ops));
 
-		if (status)
-			return status;
-		if (fence_epoch(before) != fence_epoch(out->fence))
+		status = flow_run(w, ops, ARRAY_COUNT(ops));
+		if (status || fence_epoch(before) != fence_epoch(out->fence))
 			continue;
 		judge(out);
-		return find_out_whether_used(w, pool, &out->was_used);
+		return 0;
 	}
-	return FORGE_E_AGAIN;
+	return status ? status : FORGE_E_AGAIN;
 }
 
 static MAY_WAIT int set_from_zero(struct worker *w, uint64_t offset, const uint64_t *words,

@@ -21,8 +21,10 @@ struct server_figures {
 	uint64_t items; /* live objects, roughly */
 	uint64_t bytes; /* of them */
 	uint64_t chunks, chunks_free;
-	double fill;	/* share of chunk space that live objects take */
-	uint32_t nodes; /* compute nodes attached */
+	uint64_t chunk_bytes; /* of all chunks */
+	uint64_t capacity;    /* objects of the expected size that fit */
+	double fill;	      /* share of chunk space that live objects take */
+	uint32_t nodes;	      /* compute nodes attached */
 	/*
 	 * Of the compute node that is latest with its hit counts: how many groups lie between the
 	 * next one to be evicted and the first whose counts it has not flushed (0 or less:

@@ -246,11 +246,10 @@ static void put_slabs(const struct stats_out *o)
 	server_sum_counts(o->server, &sum);
 	put_u64(o, "1:chunk_size", p->object_bytes);
 	put_u64(o, "1:chunks_per_page", p->group_objects);
-	put_u64(o, "1:total_pages", p->chunk_count);
-	put_u64(o, "1:total_chunks", plan_capacity_objects(p));
+	put_u64(o, "1:total_pages", f.chunks);
+	put_u64(o, "1:total_chunks", f.capacity);
 	put_u64(o, "1:used_chunks", f.items);
-	put_u64(o, "1:free_chunks",
-		plan_capacity_objects(p) - min_u64(plan_capacity_objects(p), f.items));
+	put_u64(o, "1:free_chunks", f.capacity - min_u64(f.capacity, f.items));
 	put_u64(o, "1:mem_requested", f.bytes);
 	put_u64(o, "1:get_hits", atomic_load(&sum.get_hits));
 	put_u64(o, "1:cmd_set", atomic_load(&sum.cmd_set));
@@ -261,7 +260,7 @@ static void put_slabs(const struct stats_out *o)
 	put_u64(o, "1:cas_badval", atomic_load(&sum.cas_badval));
 	put_u64(o, "1:touch_hits", atomic_load(&sum.touch_hits));
 	put_u64(o, "active_slabs", 1);
-	put_u64(o, "total_malloced", (uint64_t)p->chunk_count * p->chunk_bytes);
+	put_u64(o, "total_malloced", f.chunk_bytes);
 }
 
 /* Where the server listens; connections belong to their threads and are not looked into. */

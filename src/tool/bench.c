@@ -162,20 +162,20 @@ static void fill_setup(const struct config *c, struct bench_setup *setup)
 static int run_lru(const struct config *config, const struct workload_spec *spec,
 		   const struct bench_setup *setup, struct bench_report *report)
 {
-	const struct plan *p = &report->result->plan;
+	struct bench_space space = bench_space_of(report->result);
 	struct reference_draws draws = {
 	    .seed = config->seed,
 	    .workers = report->result->workers,
 	    .warm_up = setup->warm_up.operations,
 	    .measured = report->result->tally.operations,
 	};
-	struct refcache_limit limit = {.objects = plan_capacity_objects(p)};
+	struct refcache_limit limit = {.objects = space.objects};
 
 	if (workload_median_value_bytes(spec)) {
 		/* Sizes differ: as many bytes as the chunks have, and no waste at all. */
-		limit = (struct refcache_limit){.bytes = (uint64_t)p->chunk_count * p->chunk_bytes};
+		limit = (struct refcache_limit){.bytes = space.chunk_bytes};
 		report->lru.as_stored = true;
-		report->lru.stored_bytes_max = p->chunk_bytes;
+		report->lru.stored_bytes_max = report->result->plan.chunk_bytes;
 	}
 
 	return reference_of_workload(spec, &draws, limit, &report->lru);

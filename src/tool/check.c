@@ -20,6 +20,7 @@
 #include "bench/json_text.h"
 #include "pool/registry.h"
 #include "tool/look.h"
+#include "tool/names.h"
 #include "tool/repair.h"
 
 struct config {
@@ -145,12 +146,12 @@ static const char *mode_name(const struct check_options *o)
 	return o->crashed ? "at rest, but some compute nodes are dead" : "at rest";
 }
 
-static void print_page(const struct look_at *look, const struct config *config,
+static void print_page(const struct look_at *look, const struct config *config, const char *name,
 		       const struct result *r)
 {
 	const struct findings *f = &r->findings;
 
-	printf("pool      %s, %s\n", config->pool, mode_name(&r->options));
+	printf("pool      %s, %s\n", name, mode_name(&r->options));
 	if (config->repair)
 		repair_print(&r->repair);
 	check_print(stdout, &look->pool, &r->report);
@@ -185,7 +186,7 @@ static json_t *findings_json(const struct findings *f)
 	return list;
 }
 
-static void print_json(const struct config *config, const struct result *r)
+static json_t *result_json(const struct config *config, const char *name, const struct result *r)
 {
 	json_t *root = json_object(), *counters = json_object(), *rules = json_object();
 
@@ -195,7 +196,7 @@ static void print_json(const struct config *config, const struct result *r)
 	for (unsigned i = 0; check_rule_name(i); i++)
 		json_object_set_new(rules, check_rule_name(i), number(r->report.found[i]));
 	json_object_set_new(root, "schema", json_string("forge-check-1"));
-	json_object_set_new(root, "pool", json_text(config->pool));
+	json_object_set_new(root, "pool", json_text(name));
 	json_object_set_new(root, "live", json_boolean(r->options.live));
 	json_object_set_new(root, "crashed", json_boolean(r->options.crashed));
 	json_object_set_new(root, "clean", json_boolean(r->report.findings == 0));
@@ -204,47 +205,89 @@ static void print_json(const struct config *config, const struct result *r)
 	json_object_set_new(root, "counters", counters);
 	json_object_set_new(root, "violations", rules);
 	json_object_set_new(root, "findings", findings_json(&r->findings));
-	json_dumpf(root, stdout, JSON_INDENT(2));
-	putchar('\n');
-	json_decref(root);
+	return root;
 }
 
-static int check_and_print(struct look_at *look, const struct config *config, struct result *r)
+static int check_and_print(struct look_at *look, const struct config *config, const char *name,
+			   struct result *r, json_t *list)
 {
 	int status = check(look, config, r);
 
 	if (status)
 		return tool_fail(&command_check, "%s: %s (%s): nothing is known about the pool",
-				 config->pool, status_sentence(status), status_name(status));
+				 name, status_sentence(status), status_name(status));
 	if (config->json)
-		print_json(config, r);
+		json_array_append_new(list, result_json(config, name, r));
 	else
-		print_page(look, config, r);
+		print_page(look, config, name, r);
 	return r->report.findings ? TOOL_NO : TOOL_OK;
+}
+
+static int check_node(const struct config *config, const char *name, json_t *list)
+{
+	struct look_at look;
+	struct result r = {0};
+	int status = config->repair ? repair_run(&command_check, name, &r.repair) : 0;
+
+	if (!status)
+		status = tool_look_open(&command_check, name, &look);
+	if (status)
+		return status;
+	r.findings.max = config->findings_max;
+	r.findings.list = calloc(config->findings_max + 1, sizeof(*r.findings.list));
+	if (r.findings.list)
+		status = check_and_print(&look, config, name, &r, list);
+	else
+		status = tool_fail(&command_check, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	free(r.findings.list);
+	tool_look_close(&look);
+	return status;
+}
+
+/* One node is an object by itself; of several there is a list. */
+static void dump(json_t *list, bool several, int status)
+{
+	json_t *root = json_incref(json_array_get(list, 0));
+
+	if (several) {
+		json_decref(root);
+		root = json_object();
+		json_object_set_new(root, "schema", json_string("forge-check-nodes-1"));
+		json_object_set(root, "nodes", list);
+		json_object_set_new(root, "clean", json_boolean(status == TOOL_OK));
+	}
+	if (root) {
+		json_dumpf(root, stdout, JSON_INDENT(2));
+		putchar('\n');
+	}
+	json_decref(root);
 }
 
 static int run(int argc, char **argv)
 {
 	struct config config;
 	struct opts_parsed parsed;
-	struct look_at look;
-	struct result r = {0};
+	struct tool_names names;
 	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
 
 	if (status >= 0)
 		return status;
-	status = config.repair ? repair_run(&command_check, config.pool, &r.repair) : 0;
-	if (!status)
-		status = tool_look_open(&command_check, config.pool, &look);
+	status = tool_names_open(&command_check, config.pool, &names);
 	if (status)
 		return status;
-	r.findings.max = config.findings_max;
-	r.findings.list = calloc(config.findings_max + 1, sizeof(*r.findings.list));
-	if (r.findings.list)
-		status = check_and_print(&look, &config, &r);
-	else
-		status = tool_fail(&command_check, "%s", status_sentence(FORGE_E_NO_MEMORY));
-	free(r.findings.list);
-	tool_look_close(&look);
+	json_t *list = json_array();
+
+	/* The worst of all nodes. */
+	for (unsigned i = 0; i < names.count; i++) {
+		int one = check_node(&config, names.name[i], list);
+
+		status = one > status ? one : status;
+		if (i + 1 < names.count && !config.json)
+			putchar('\n');
+	}
+	if (config.json)
+		dump(list, names.count > 1, status);
+	json_decref(list);
+	tool_names_close(&names);
 	return status;
 }

@@ -95,13 +95,16 @@ struct scanner {
 	struct flow flow;
 	struct collecting *of;
 	uint64_t now_ms;
+	uint32_t member; /* being scanned */
 };
 
 static void print_scanned(void *context, struct cache_key key, const struct cache_value *value)
 {
 	const struct scanner *s = context;
 
-	print_key(s->of->share, s->now_ms, key, value);
+	/* Others were left behind when the nodes were changed. */
+	if (view_member_of(s->flow.view, key) == s->member)
+		print_key(s->of->share, s->now_ms, key, value);
 }
 
 /* Is there another bucket, and room for its text? */
@@ -127,6 +130,7 @@ static MAY_WAIT int scan_next(struct scanner *s)
 		at->member++;
 	}
 	s->now_ms = cache_pool_ms(cache);
+	s->member = member;
 	status = FORGE_E_AGAIN;
 	for (unsigned try = 0; try < TRIES_MAX && status == FORGE_E_AGAIN; try++)
 		status = cache_scan_home(cache, bucket, print_scanned, s);

@@ -215,7 +215,7 @@ static int run_lru(const struct config *config, const struct replay_load *replay
 		   struct bench_report *report)
 {
 	const struct plan *p = &report->result->plan;
-	uint64_t objects = plan_capacity_objects(p);
+	uint64_t objects = bench_space_of(report->result).objects;
 	struct refcache_limit limit = {.objects = objects};
 
 	if (config->by == 1)

@@ -131,7 +131,7 @@ struct serving {
 	struct tls *tls;
 	struct server *server;
 	int recover_status;
-	bool node_is_gone; /* told once */
+	uint64_t gone; /* memory nodes that have ended, by member; each is told once */
 };
 
 /* ---- statistics --------------------------------------------------------------------------- */
@@ -169,8 +169,8 @@ static void judge_nodes(const struct plan *p, const struct survey *s, struct ser
 	out->nodes = nodes > out->nodes ? nodes : out->nodes;
 }
 
-/* Add what one pool holds; *chunk_bytes of memory for chunks. */
-static int count_member(const struct cache *c, struct server_figures *out, double *chunk_bytes)
+/* Add what one pool holds. */
+static int count_member(const struct cache *c, struct server_figures *out)
 {
 	const struct pool *pool = c->cn->pool;
 	const struct plan *p = &pool->plan;
@@ -187,7 +187,8 @@ static int count_member(const struct cache *c, struct server_figures *out, doubl
 	out->bytes += scan ? survey.live_bytes : items * p->object_bytes;
 	out->chunks += p->chunk_count;
 	out->chunks_free += survey.chunks[CHUNK_FREE];
-	*chunk_bytes += (double)p->chunk_count * p->chunk_bytes;
+	out->chunk_bytes += (uint64_t)p->chunk_count * p->chunk_bytes;
+	out->capacity += plan_capacity_objects(p);
 	stats_merge(&out->stats, &survey.stats);
 	if (p->window_groups < out->window_margin_groups)
 		out->window_margin_groups = p->window_groups;
@@ -200,7 +201,6 @@ static int count_member(const struct cache *c, struct server_figures *out, doubl
 static int count_pool(void *context, struct view *v, struct server_figures *out)
 {
 	const struct serving *s = context;
-	double chunk_bytes = 0;
 	int status = FORGE_E_NODE;
 
 	*out = (struct server_figures){.window_margin_groups = INT64_MAX};
@@ -209,7 +209,7 @@ static int count_pool(void *context, struct view *v, struct server_figures *out)
 		int one = view_cache(v, i, &c);
 
 		if (!one)
-			one = count_member(c, out, &chunk_bytes);
+			one = count_member(c, out);
 		if (one == FORGE_E_NODE)
 			view_lost(v, i);
 		else if (one)
@@ -217,7 +217,7 @@ static int count_pool(void *context, struct view *v, struct server_figures *out)
 		else
 			status = 0;
 	}
-	out->fill = status ? 0 : (double)out->bytes / chunk_bytes;
+	out->fill = status ? 0 : (double)out->bytes / (double)out->chunk_bytes;
 	return status;
 }
 
@@ -246,13 +246,21 @@ static void look_at_node(void *context)
 {
 	struct serving *s = context;
 	char text[512];
-	bool gone = link_probe(s->pool_name, text, sizeof(text)) != 1;
 
-	if (gone && !s->node_is_gone)
-		log_warn("%s: its memory node has ended: start it again with 'forge node --pool "
-			 "%s', or end this server",
-			 s->pool_name, s->pool_name);
-	s->node_is_gone = gone;
+	for (uint32_t i = 0; i < client_member_count(s->client); i++) {
+		struct client_member m;
+
+		client_member(s->client, i, &m);
+		if (!m.is_up)
+			continue; /* the client says so itself */
+		bool gone = link_probe(m.name, text, sizeof(text)) != 1;
+
+		if (gone && !(s->gone >> i & 1))
+			log_warn("%s: its memory node has ended: start it again with 'forge node "
+				 "--pool %s', or end this server",
+				 m.name, m.name);
+		s->gone = (s->gone & ~(UINT64_C(1) << i)) | (uint64_t)gone << i;
+	}
 }
 
 /* ---- the pool ----------------------------------------------------------------------------- */
@@ -319,6 +327,19 @@ static int open_pool(struct serving *s)
 	return status ? status : attach(s);
 }
 
+/* Of all memory nodes that are up. */
+static void sum_pools(const struct serving *s, uint64_t *bytes, uint64_t *objects)
+{
+	*bytes = *objects = 0;
+	for (uint32_t i = 0; i < client_member_count(s->client); i++) {
+		struct client_member m;
+
+		client_member(s->client, i, &m);
+		*bytes += m.is_up ? m.pool.plan.pool_bytes : 0;
+		*objects += m.is_up ? plan_capacity_objects(&m.pool.plan) : 0;
+	}
+}
+
 /* ---- the server --------------------------------------------------------------------------- */
 
 /* Every connection is a descriptor. */
@@ -364,7 +385,7 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 {
 	const struct config *c = s->config;
 	const struct plan *p = &client_pool(s->client)->plan;
-	uint64_t largest = plan_value_limit(p);
+	uint64_t largest = plan_value_limit(p), pool_bytes, pool_objects;
 	bool tcp = !c->unix_path || opts_given(&table, parsed, "port") ||
 		   opts_given(&table, parsed, "listen");
 	char *end, text[512];
@@ -376,6 +397,7 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 				 c->unix_mask);
 	if (open_doors(s))
 		return TOOL_ERROR;
+	sum_pools(s, &pool_bytes, &pool_objects);
 	struct server_options o = {
 	    .client = s->client,
 	    .pool_name = s->pool_name,
@@ -386,7 +408,7 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 	    .value_bytes_max =
 		(uint32_t)(c->item_bytes ? min_u64(c->item_bytes, largest) : largest),
 	    .reply_value_bytes = (uint32_t)largest,
-	    .limit_bytes = p->pool_bytes,
+	    .limit_bytes = pool_bytes,
 	    .protocol = (enum request_protocol)c->protocol,
 	    .flush_permitted = !c->no_flush,
 	    .tls = s->tls,
@@ -415,12 +437,14 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 static void print_ready(const struct serving *s)
 {
 	const struct plan *p = &client_pool(s->client)->plan;
+	uint64_t pool_bytes, pool_objects;
 	char where[2048];
 	struct text bytes, objects;
 
+	sum_pools(s, &pool_bytes, &pool_objects);
 	server_describe(s->server, where, sizeof(where));
 	printf("ready %s on %s: %s, %s objects of %u bytes\n", where, s->pool_name,
-	       text_bytes(&bytes, p->pool_bytes), text_grouped(&objects, plan_capacity_objects(p)),
+	       text_bytes(&bytes, pool_bytes), text_grouped(&objects, pool_objects),
 	       p->object_bytes);
 	fflush(stdout);
 }

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "pool/time.h"
 #include "tool/look.h"
+#include "tool/names.h"
 #include "tool/space.h"
 #include "tool/survey.h"
 
@@ -43,6 +44,9 @@ static const char *const chunk_state_names[CHUNK_STATES] = {
     [CHUNK_FREE] = "free",     [CHUNK_RESERVED] = "reserved", [CHUNK_OPEN] = "open",
     [CHUNK_QUEUED] = "queued", [CHUNK_EVICTING] = "evicting", [CHUNK_PART] = "part",
 };
+/* Between two memory nodes of several. */
+#define PAGE_RULE "----------------------------------------------------------------"
+
 static const char *const ring_names[RING_COUNT] = {
     [RING_SMALL] = "small", [RING_MAIN] = "main", [RING_FREE] = "free"};
 static const char *const registry_state_names[] = {
@@ -187,13 +191,13 @@ struct reported {
 	struct space space;
 };
 
-static void print_page(struct look_at *look, const struct config *config, const struct reported *r)
+static void print_page(struct look_at *look, const char *name, const struct reported *r)
 {
 	const struct pool *pool = &look->pool;
 	const struct survey *s = &r->survey;
 	char text[2048];
 
-	printf("name                %s\n", config->pool);
+	printf("name                %s\n", name);
 	printf("id                  %016" PRIx64 "\n", pool->pool_id);
 	printf("epoch               %" PRIu64 "\n", pool->epoch);
 	printf("memory node         %s\n", look->is_served ? "serves it" : "none");
@@ -320,7 +324,8 @@ static json_t *scan_json(const struct survey *s, const struct plan *p)
 	return scan;
 }
 
-static void print_json(struct look_at *look, const struct config *config, const struct reported *r)
+/* One memory node; the caller has the reference. */
+static json_t *node_json(struct look_at *look, const char *name, const struct reported *r)
 {
 	const struct survey *s = &r->survey;
 	const struct plan *plan = &look->pool.plan;
@@ -329,7 +334,7 @@ static void print_json(struct look_at *look, const struct config *config, const 
 
 	snprintf(id, sizeof(id), "%016" PRIx64, look->pool.pool_id);
 	json_object_set_new(root, "schema", json_string("forge-stat-1"));
-	json_object_set_new(root, "pool", json_text(config->pool));
+	json_object_set_new(root, "pool", json_text(name));
 	json_object_set_new(root, "id", json_string(id));
 	json_object_set_new(root, "epoch", number(look->pool.epoch));
 	json_object_set_new(root, "is_served", json_boolean(look->is_served));
@@ -345,33 +350,141 @@ static void print_json(struct look_at *look, const struct config *config, const 
 	if (s->has_scan)
 		json_object_set_new(root, "scan", scan_json(s, plan));
 	space_json(&r->space, plan, root);
+	return root;
+}
+
+/* What all of several nodes hold together. */
+struct sum {
+	uint64_t chunks[CHUNK_STATES];
+	struct stats_sum stats;
+	uint64_t pool_bytes, slots_live, live_bytes;
+	unsigned nodes;
+	bool has_scan;
+};
+
+static void sum_add(struct sum *sum, const struct plan *p, const struct survey *s)
+{
+	for (unsigned state = 0; state < CHUNK_STATES; state++)
+		sum->chunks[state] += s->chunks[state];
+	stats_merge(&sum->stats, &s->stats);
+	sum->pool_bytes += p->pool_bytes;
+	sum->slots_live += s->slots_live;
+	sum->live_bytes += s->live_bytes;
+	sum->has_scan = s->has_scan;
+	sum->nodes++;
+}
+
+static void print_sum(const struct sum *sum)
+{
+	struct survey all = {.stats = sum->stats};
+	struct text bytes, objects;
+
+	memcpy(all.chunks, sum->chunks, sizeof(all.chunks));
+	printf("all %u memory nodes: %s\n\n", sum->nodes, text_bytes(&bytes, sum->pool_bytes));
+	print_chunks(&all);
+	print_stats(&all);
+	if (sum->has_scan)
+		printf("objects             %s, %s\n", text_grouped(&objects, sum->slots_live),
+		       text_bytes(&bytes, sum->live_bytes));
+}
+
+static json_t *sum_json(const struct sum *sum)
+{
+	const struct survey all = {.stats = sum->stats};
+	json_t *o = json_object(), *chunks = json_object();
+
+	for (unsigned state = 0; state < CHUNK_STATES; state++)
+		json_object_set_new(chunks, chunk_state_names[state], number(sum->chunks[state]));
+	json_object_set_new(o, "memory_nodes", number(sum->nodes));
+	json_object_set_new(o, "pool_bytes", number(sum->pool_bytes));
+	json_object_set_new(o, "chunks", chunks);
+	json_object_set_new(o, "counters", stats_json(&all));
+	if (sum->has_scan) {
+		json_object_set_new(o, "objects", number(sum->slots_live));
+		json_object_set_new(o, "object_bytes", number(sum->live_bytes));
+	}
+	return o;
+}
+
+/* Print one node, or append it to list if there is one.  0, or the exit status. */
+static int report_node(const struct config *config, const char *name, json_t *list, struct sum *sum)
+{
+	struct look_at look;
+	struct reported r;
+	int status = tool_look_open(&command_stat, name, &look);
+
+	if (status)
+		return status;
+	status = survey_take(&look.pool, &look.worker, config->scan, &r.survey);
+	if (!status) {
+		status = space_take(&look.pool, &look.worker, config->scan, &r.space);
+		if (!status && list)
+			json_array_append_new(list, node_json(&look, name, &r));
+		else if (!status)
+			print_page(&look, name, &r);
+		sum_add(sum, &look.pool.plan, &r.survey);
+		survey_free(&r.survey);
+	}
+	if (status)
+		status = tool_fail(&command_stat, "%s: %s", name, status_sentence(status));
+	tool_look_close(&look);
+	return status;
+}
+
+/* One node is an object by itself; of several there are a list and the sums. */
+static void dump(json_t *list, const struct sum *sum, bool several)
+{
+	json_t *root = json_incref(json_array_get(list, 0));
+
+	if (several) {
+		json_decref(root);
+		root = json_object();
+		json_object_set_new(root, "schema", json_string("forge-stat-nodes-1"));
+		json_object_set(root, "nodes", list);
+		json_object_set_new(root, "all", sum_json(sum));
+	}
 	json_dumpf(root, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(root);
+}
+
+static int report(const struct config *config, const struct tool_names *names)
+{
+	struct sum sum = {0};
+	json_t *list = config->json ? json_array() : NULL;
+	int status = 0;
+
+	/* One that is lost keeps nobody from looking at the others. */
+	for (unsigned i = 0; i < names->count; i++) {
+		if (i > 0 && !list)
+			printf("\n%s\n\n", PAGE_RULE);
+		int one = report_node(config, names->name[i], list, &sum);
+
+		status = status ? status : one;
+	}
+	if (sum.nodes > 0 && list) {
+		dump(list, &sum, names->count > 1);
+	} else if (sum.nodes > 0 && names->count > 1) {
+		printf("\n%s\n\n", PAGE_RULE);
+		print_sum(&sum);
+	}
+	json_decref(list);
+	return status;
 }
 
 static int run(int argc, char **argv)
 {
 	struct config config;
 	struct opts_parsed parsed;
-	struct look_at look;
-	struct reported r;
+	struct tool_names names;
 	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
 
 	if (status >= 0)
 		return status;
-	status = tool_look_open(&command_stat, config.pool, &look);
+	status = tool_names_open(&command_stat, config.pool, &names);
 	if (status)
 		return status;
-	status = survey_take(&look.pool, &look.worker, config.scan, &r.survey);
-	if (!status) {
-		status = space_take(&look.pool, &look.worker, config.scan, &r.space);
-		if (!status)
-			(config.json ? print_json : print_page)(&look, &config, &r);
-		survey_free(&r.survey);
-	}
-	if (status)
-		status = tool_fail(&command_stat, "%s: %s", config.pool, status_sentence(status));
-	tool_look_close(&look);
+	status = report(&config, &names);
+	tool_names_close(&names);
 	return status;
 }

@@ -16,6 +16,7 @@
 #include "base/opts.h"
 #include "base/text.h"
 #include "tool/look.h"
+#include "tool/names.h"
 #include "tool/survey.h"
 
 /* Home, and clear to the end of the screen. */
@@ -78,8 +79,8 @@ static void count_nodes(struct look_at *look, const struct survey *s, struct sam
 	}
 }
 
-/* 0, or the exit status; the error has been printed. */
-static int take(const char *pool, struct sample *out)
+/* Add one memory node.  0, or the exit status; the error has been printed. */
+static int take_node(const char *pool, struct sample *out)
 {
 	struct look_at look;
 	struct survey s;
@@ -87,16 +88,17 @@ static int take(const char *pool, struct sample *out)
 
 	if (status)
 		return status;
-	*out = (struct sample){.pool_id = look.pool.pool_id,
-			       .is_served = look.is_served,
-			       .chunks = look.pool.plan.chunk_count};
+	out->pool_id ^= look.pool.pool_id;
+	out->is_served &= look.is_served;
+	out->chunks += look.pool.plan.chunk_count;
 	status = survey_take(&look.pool, &look.worker, 0, &s);
 	if (!status) {
 		out->at_ns = clock_now_ns(clock_monotonic());
-		memcpy(out->count, s.stats.count, sizeof(out->count));
-		out->chunks_free = s.chunks[CHUNK_FREE];
+		for (unsigned i = 0; i < STATS_COUNT; i++)
+			out->count[i] += s.stats.count[i];
+		out->chunks_free += s.chunks[CHUNK_FREE];
 		for (unsigned r = 0; r < RING_QUEUES; r++) {
-			out->groups_out[r] = s.cursors.ring[r].head;
+			out->groups_out[r] += s.cursors.ring[r].head;
 			out->members += s.ring_members[r];
 		}
 		count_nodes(&look, &s, out);
@@ -104,6 +106,27 @@ static int take(const char *pool, struct sample *out)
 	}
 	tool_look_close(&look);
 	return status ? tool_fail(&command_top, "%s: %s", pool, status_sentence(status)) : 0;
+}
+
+/* All memory nodes together.  0, or the exit status. */
+static int take(const struct tool_names *names, struct sample *out)
+{
+	int status = 0;
+
+	*out = (struct sample){.is_served = true};
+	for (unsigned i = 0; i < names->count && !status; i++) {
+		struct sample before = *out;
+
+		/* A compute node is one of each. */
+		out->nodes = out->nodes_dead = 0;
+		out->workers = 0;
+		status = take_node(names->name[i], out);
+		out->nodes = before.nodes > out->nodes ? before.nodes : out->nodes;
+		out->nodes_dead =
+		    before.nodes_dead > out->nodes_dead ? before.nodes_dead : out->nodes_dead;
+		out->workers = max_u64(before.workers, out->workers);
+	}
+	return status;
 }
 
 /* A counter: how many a second, how many in all, and what. */
@@ -180,14 +203,14 @@ static bool wait_for_end(const sigset_t *ends, uint64_t us)
 	return sigtimedwait(ends, NULL, &limit) > 0;
 }
 
-static int show(const struct config *c, const sigset_t *ends)
+static int show(const struct config *c, const struct tool_names *names, const sigset_t *ends)
 {
 	bool is_terminal = isatty(STDOUT_FILENO);
 	struct sample before, now;
-	int status = take(c->pool, &before);
+	int status = take(names, &before);
 
 	while (!status && !wait_for_end(ends, c->interval_us)) {
-		status = take(c->pool, &now);
+		status = take(names, &now);
 		if (status)
 			break;
 		if (now.pool_id == before.pool_id && now.at_ns > before.at_ns) {
@@ -208,6 +231,7 @@ static int run(int argc, char **argv)
 {
 	struct config config;
 	struct opts_parsed parsed;
+	struct tool_names names;
 	sigset_t ends;
 	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
 
@@ -217,5 +241,9 @@ static int run(int argc, char **argv)
 	sigaddset(&ends, SIGINT);
 	sigaddset(&ends, SIGTERM);
 	sigprocmask(SIG_BLOCK, &ends, NULL);
-	return show(&config, &ends);
+	status = tool_names_open(&command_top, config.pool, &names);
+	if (!status)
+		status = show(&config, &names, &ends);
+	tool_names_close(&names);
+	return status;
 }

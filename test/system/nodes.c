@@ -17,7 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "bench/own_pool.h"
@@ -262,6 +264,48 @@ static void test_changes(void **state)
 	check_pools(&r, NULL); /* what came and left is counted in each, and adds up */
 	attach(&r);
 	close_rig(&r);
+}
+
+/* Several form it at the same time, each with an order of its own; all find the same. */
+static void test_formed_at_once(void **state)
+{
+	enum { CHILDREN = 5, ROUNDS = 8 };
+
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		struct rig r;
+		pid_t children[CHILDREN];
+
+		make_pools(&r);
+		for (unsigned child = 0; child < CHILDREN; child++) {
+			children[child] = fork();
+			if (children[child])
+				continue;
+			r.list[0] = '\0';
+			for (unsigned i = 0; i < NODES; i++)
+				snprintf(r.list + strlen(r.list), 80, "%s%s", i ? "," : "",
+					 r.pool[(i + child) % NODES].name);
+			attach(&r);
+			int wrong = 0;
+
+			for (unsigned n = 0; n < 50; n++)
+				wrong |= set(&r, 1000 * child + n, round);
+			for (unsigned n = 0; n < 50; n++)
+				wrong |= version_of(&r, 1000 * child + n) != (int)round;
+			detach(&r);
+			_exit(wrong != 0);
+		}
+		for (unsigned child = 0; child < CHILDREN; child++) {
+			int status;
+
+			assert_int_equal(waitpid(children[child], &status, 0), children[child]);
+			assert_int_equal(status, 0);
+		}
+		attach(&r);
+		for (unsigned child = 0; child < CHILDREN; child++)
+			for (unsigned n = 0; n < 50; n++)
+				assert_int_equal(version_of(&r, 1000 * child + n), round);
+		close_rig(&r);
+	}
 }
 
 /* ---- losing one --------------------------------------------------------------------------- */
@@ -652,11 +696,17 @@ static void test_members_change(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_keys),	   cmocka_unit_test(test_changes),
-	    cmocka_unit_test(test_loss),	   cmocka_unit_test(test_too_many_refused),
-	    cmocka_unit_test(test_refused_flush),  cmocka_unit_test(test_half_way),
-	    cmocka_unit_test(test_all_lost),	   cmocka_unit_test(test_alone),
-	    cmocka_unit_test(test_open_without),   cmocka_unit_test(test_times),
+	    cmocka_unit_test(test_keys),
+	    cmocka_unit_test(test_changes),
+	    cmocka_unit_test(test_formed_at_once),
+	    cmocka_unit_test(test_loss),
+	    cmocka_unit_test(test_too_many_refused),
+	    cmocka_unit_test(test_refused_flush),
+	    cmocka_unit_test(test_half_way),
+	    cmocka_unit_test(test_all_lost),
+	    cmocka_unit_test(test_alone),
+	    cmocka_unit_test(test_open_without),
+	    cmocka_unit_test(test_times),
 	    cmocka_unit_test(test_members_change),
 	};
 
