@@ -42,6 +42,7 @@ fuzz-sim: all ## faults in virtual time for MINUTES (10), from a new seed
 bench: all ## measure the speed of this build on this host
 	@meson test -C build --no-rebuild --suite bench --num-processes 1 --verbose </dev/null
 
+.PHONY: bench-fabric
 bench-fabric: all ## verbs over TCP and Unix sockets beside a bare echo
 	@build/test/bench/fabric_bench
 
