@@ -504,8 +504,6 @@ void tcp_server_close(struct tcp_server *s)
 {
 	if (!s)
 		return;
-	for (unsigned i = 0; i < s->listener_count; i++)
-		tcp_listen_close(&s->listeners[i]);
 	atomic_store(&s->is_stopping, 1);
 	for (unsigned i = 0; i < s->thread_count; i++)
 		if (s->threads[i]->is_started)
@@ -513,6 +511,8 @@ void tcp_server_close(struct tcp_server *s)
 	for (unsigned i = 0; i < s->thread_count; i++)
 		if (s->threads[i]->is_started)
 			pthread_join(s->threads[i]->id, NULL);
+	for (unsigned i = 0; i < s->listener_count; i++)
+		tcp_listen_close(&s->listeners[i]);
 	for (unsigned i = 0; i < s->thread_count; i++) {
 		/* Accepted for it after it had looked for the last time. */
 		close_all(s->threads[i]);
