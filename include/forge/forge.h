@@ -117,13 +117,15 @@ struct forge_options {		/* zero means the default */
 	unsigned in_flight_max; /* operations of a session under way at once; 32 */
 	uint64_t timeout_us;	/* of every operation; none.  See forge_session_timeout() */
 	const char *policy;	/* the pool's */
+	const char *key_file;	/* a key for nodes behind sockets; of the environment */
+	const char *ca_file;	/* who vouches for nodes behind tls://; the system's authorities */
 };
 
 /*
  * Attach to a pool: "shm:/name", or the path of a file, where "?latency=2us" behind it makes it as
- * slow as a network, for tests; or "tcp://host:port" or "unix:/path" of a node that listens, where
- * "?timeout=200ms" says how long it may be silent; a cache on several memory nodes by all of them,
- * with commas between.  options may be NULL.  Makes system calls; may take half a second while
+ * slow as a network, for tests; or "tcp://host:port", "tls://host:port" or "unix:/path" of a node
+ * that listens, where "?timeout=200ms" says how long it may be silent; a cache on several memory
+ * nodes by all of them, with commas between.  options may be NULL.  Makes system calls; may take half a second while
  * others leave.  Any thread.
  * 0, or an error of any kind.
  */

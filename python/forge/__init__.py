@@ -79,7 +79,8 @@ class _Op(ctypes.Structure):
 
 class _Options(ctypes.Structure):
     _fields_ = [("sessions_max", ctypes.c_uint), ("in_flight_max", ctypes.c_uint),
-                ("timeout_us", ctypes.c_uint64), ("policy", ctypes.c_char_p)]
+                ("timeout_us", ctypes.c_uint64), ("policy", ctypes.c_char_p),
+                ("key_file", ctypes.c_char_p), ("ca_file", ctypes.c_char_p)]
 
 
 class _Limits(ctypes.Structure):
@@ -257,16 +258,20 @@ class _Scan:
 class Cache:
     """A pool of FORGE's.  Close it, or use it in a with statement."""
 
-    def __init__(self, pool="shm:/forge", threads=16, timeout=None, policy=None):
+    def __init__(self, pool="shm:/forge", threads=16, timeout=None, policy=None, key_file=None,
+                 ca_file=None):
         """pool: "shm:/name", the path of a file, "tcp://host:port" or "unix:/path"; threads
-        that may use it at once; timeout of every operation in seconds; policy: the pool's."""
+        that may use it at once; timeout of every operation in seconds; policy: the pool's; key_file: a key
+        for nodes that ask for one; ca_file: who vouches for nodes behind tls://."""
         if timeout is not None and timeout < 0:
             raise ValueError("a timeout is not below 0")
         pool = os.fsencode(pool)
         if b"\0" in pool:
             raise ValueError("a pool's name has no zero byte")
         options = _Options(_uint(threads, 32, "threads"), 0, _microseconds(timeout),
-                           policy.encode() if policy else None)
+                           policy.encode() if policy else None,
+                           os.fsencode(key_file) if key_file else None,
+                           os.fsencode(ca_file) if ca_file else None)
         pointer = ctypes.c_void_p()
         _check(_lib.forge_open(pool, ctypes.byref(options), ctypes.byref(pointer)))
         self._client = pointer

@@ -93,7 +93,7 @@ int attachment_open(const char *name, const struct client_options *options, stru
 	a->options = options;
 	a->forked_mark = forked_mark();
 	atomic_store(&a->counts, 1);
-	int status = link_open(name, 0, &a->link, error_text, error_bytes);
+	int status = link_open_with(name, 0, options->access, &a->link, error_text, error_bytes);
 
 	if (!status)
 		status = look(a, error_text, error_bytes);

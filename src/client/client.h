@@ -20,6 +20,8 @@
 struct client;
 struct session;
 
+struct pass_wish;
+
 struct client_options {
 	const char *policy;	   /* NULL: the pool's own */
 	uint32_t session_count;	   /* sessions at once, at most CN_WORKERS_MAX; 0 means 1 */
@@ -27,6 +29,8 @@ struct client_options {
 	uint32_t open_groups;	   /* filled at once for each ring; 0: by a session's share */
 	uint8_t count_verbs;	   /* keep session_verbs(); costs a few ns per verb */
 	uint64_t seed;
+	/* What the pool's name does not say about access; borrowed until the client is closed. */
+	const struct pass_wish *access;
 	/* Tests alone: bits of enum rule, and what goes around each connection to a pool. */
 	uint64_t rules_off;
 	int (*wrap)(void *context, uint64_t pool_id, struct fab *inner, struct fab **out);

@@ -7,7 +7,8 @@
  * one for a thread and are closed before their link.  What differs from medium to medium is in
  * link_medium.h and below; nobody above asks which one it is.
  *
- * Names are what client/name.h takes apart.
+ * Names are what client/name.h takes apart.  A key that neither the name nor the caller gives is
+ * looked for in the environment: FORGE_KEY_FILE, a file, or FORGE_KEY, a line of one.
  */
 #ifndef FORGE_CLIENT_LINK_H
 #define FORGE_CLIENT_LINK_H
@@ -28,10 +29,14 @@ struct link;
 /*
  * Reach the pool of that name.  error_text names what is wrong and the remedy.
  * 0; FORGE_E_INVAL for a name that cannot be one; FORGE_E_POOL_ABSENT, _POOL_TRUNCATED,
- * _POOL_SPACE, _NO_MEMORY, _SYSTEM as the medium has it.
+ * _POOL_SPACE, _NO_MEMORY, _SYSTEM, _DENIED, _FORMAT as the medium has it.
  */
 int link_open(const char *pool_name, int flags, struct link **out, char *error_text,
 	      size_t error_bytes);
+
+/* The same; what the name does not say about access is taken from there (NULL: nothing). */
+int link_open_with(const char *pool_name, int flags, const struct pass_wish *, struct link **out,
+		   char *error_text, size_t error_bytes);
 
 /* Every connection over it has been closed.  NULL is permitted. */
 void link_close(struct link *);

@@ -14,13 +14,14 @@
 struct fab;
 struct link;
 struct liveness;
+struct pass_wish;
 struct pool_clock;
 struct pool_name;
 
 /* See link.h, function by function. */
 struct link_medium {
-	int (*open)(const struct pool_name *, int flags, struct link **out, char *error_text,
-		    size_t error_bytes);
+	int (*open)(const struct pool_name *, int flags, const struct pass_wish *,
+		    struct link **out, char *error_text, size_t error_bytes);
 	void (*close)(struct link *);
 	int (*connect)(struct link *, struct fab **out);
 	int (*is_held)(struct link *, uint32_t cn);

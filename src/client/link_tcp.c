@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "access/pass.h"
 #include "base/compiler.h"
 #include "base/status.h"
 #include "client/link.h"
@@ -30,6 +31,7 @@
 struct tcp_link {
 	struct link link;
 	struct tcp_settings settings;
+	struct pass *pass; /* what is shown at the node, or NULL */
 	struct tcp_control *control;
 	struct wire_welcome welcome;
 	struct liveness liveness;
@@ -65,6 +67,34 @@ static int read_clock(void *context, uint64_t *node_ns)
 
 /* ---- the medium --------------------------------------------------------------------------- */
 
+/* The name goes before what is beside it, and that before the environment. */
+static int open_pass(const struct pool_name *name, const struct pass_wish *beside,
+		     struct pass **out, char *error_text, size_t error_bytes)
+{
+	static const struct pass_wish nothing;
+	const struct name_access *a = &name->access;
+	struct pass_wish wish = {
+	    .key_file = name_text(name, a->key_file),
+	    .key_name = name_text(name, a->key_name),
+	    .tls = name->tls,
+	    .files = {name_text(name, a->certificate), name_text(name, a->certificate_key),
+		      name_text(name, a->authority)},
+	    .host = name_text(name, a->tls_name),
+	};
+
+	if (!beside)
+		beside = &nothing;
+	if (!wish.key_file)
+		wish.key_file = beside->key_file;
+	if (!wish.key_file)
+		wish.key_file = secure_getenv("FORGE_KEY_FILE");
+	if (!wish.key_file)
+		wish.key_line = secure_getenv("FORGE_KEY");
+	if (wish.tls && !wish.files.authority)
+		wish.files.authority = beside->files.authority;
+	return pass_open(&wish, out, error_text, error_bytes);
+}
+
 static void settings_of(const struct pool_name *name, char *where, size_t where_bytes,
 			struct tcp_settings *out)
 {
@@ -95,6 +125,7 @@ static void close_tcp(struct link *l)
 	struct tcp_link *t = (struct tcp_link *)l;
 
 	tcp_control_close(t->control);
+	pass_close(t->pass);
 	free(t);
 }
 
@@ -112,8 +143,8 @@ static int reach(struct tcp_link *t, char *error_text, size_t error_bytes)
 	return status;
 }
 
-static int open_tcp(const struct pool_name *name, int flags, struct link **out, char *error_text,
-		    size_t error_bytes)
+static int open_tcp(const struct pool_name *name, int flags, const struct pass_wish *beside,
+		    struct link **out, char *error_text, size_t error_bytes)
 {
 	int status = refuse_latency(name, error_text, error_bytes);
 	struct tcp_link *t = status ? NULL : calloc(1, sizeof(*t));
@@ -130,7 +161,10 @@ static int open_tcp(const struct pool_name *name, int flags, struct link **out, 
 	t->settings.lost = &t->lost;
 	pool_clock_init(&t->clock, read_clock, t);
 	t->liveness = (struct liveness){t, hold, release};
-	status = reach(t, error_text, error_bytes);
+	status = open_pass(name, beside, &t->pass, error_text, error_bytes);
+	t->settings.pass = t->pass;
+	if (!status)
+		status = reach(t, error_text, error_bytes);
 	if (status) {
 		close_tcp(&t->link);
 		return status;
@@ -180,10 +214,15 @@ static int probe_tcp(const struct pool_name *name, char *error_text, size_t erro
 
 	settings_of(name, where, sizeof(where), &settings);
 	settings.role = WIRE_METRICS;
+	struct pass *pass = NULL;
 	int status = refuse_latency(name, error_text, error_bytes);
 
 	if (!status)
+		status = open_pass(name, NULL, &pass, error_text, error_bytes);
+	settings.pass = pass;
+	if (!status)
 		status = tcp_control_open(&settings, &welcome, error_text, error_bytes, &control);
+	pass_close(pass);
 	if (status)
 		return status;
 	tcp_control_close(control);

@@ -37,15 +37,26 @@ static int refuse(const struct reading *r, const char *format, ...)
 
 /* ---- options ------------------------------------------------------------------------------ */
 
+enum option_kind { OPTION_TIME, OPTION_YES, OPTION_TEXT };
+
 static const struct name_option {
 	const char *name; /* with its = */
+	enum option_kind kind;
 	size_t offset;
 	uint64_t min_us, max_us;
 	const char *range;
 } name_options[] = {
-    {"latency=", offsetof(struct pool_name, latency_us), 0, LATENCY_US_MAX, "at most 1s"},
-    {"timeout=", offsetof(struct pool_name, timeout_us), TIMEOUT_US_MIN, TIMEOUT_US_MAX,
-     "1ms to 1h"},
+    {"latency=", OPTION_TIME, offsetof(struct pool_name, latency_us), 0, LATENCY_US_MAX,
+     "at most 1s"},
+    {"timeout=", OPTION_TIME, offsetof(struct pool_name, timeout_us), TIMEOUT_US_MIN,
+     TIMEOUT_US_MAX, "1ms to 1h"},
+    {"tls=", OPTION_YES, offsetof(struct pool_name, tls), 0, 0, NULL},
+    {"key-file=", OPTION_TEXT, offsetof(struct pool_name, access.key_file), 0, 0, NULL},
+    {"key-name=", OPTION_TEXT, offsetof(struct pool_name, access.key_name), 0, 0, NULL},
+    {"ca=", OPTION_TEXT, offsetof(struct pool_name, access.authority), 0, 0, NULL},
+    {"tls-name=", OPTION_TEXT, offsetof(struct pool_name, access.tls_name), 0, 0, NULL},
+    {"cert=", OPTION_TEXT, offsetof(struct pool_name, access.certificate), 0, 0, NULL},
+    {"cert-key=", OPTION_TEXT, offsetof(struct pool_name, access.certificate_key), 0, 0, NULL},
 };
 
 static const struct name_option *option_find(const char *text)
@@ -56,17 +67,10 @@ static const struct name_option *option_find(const char *text)
 	return NULL;
 }
 
-static int option_parse(const char *text, struct pool_name *out, const struct reading *r)
+static int time_parse(const struct name_option *o, const char *text, const char *value,
+		      struct pool_name *out, const struct reading *r)
 {
-	const struct name_option *o = option_find(text);
 	uint64_t us;
-
-	if (!o)
-		return refuse(r,
-			      "\"%s\" behind the pool's name is no option: there are latency=TIME "
-			      "and timeout=TIME",
-			      text);
-	const char *value = text + strlen(o->name);
 
 	if (parse_duration_us(value, &us) || us < o->min_us || us > o->max_us)
 		return refuse(
@@ -75,6 +79,33 @@ static int option_parse(const char *text, struct pool_name *out, const struct re
 		    "e.g. 2us",
 		    value, (int)strlen(o->name) - 1, o->name, o->range);
 	*(uint64_t *)((char *)out + o->offset) = us;
+	return 0;
+}
+
+/* text is in out->where. */
+static int option_parse(const char *text, struct pool_name *out, const struct reading *r)
+{
+	const struct name_option *o = option_find(text);
+
+	/* Not what is behind '=': somebody may take it for the place of a secret. */
+	if (!o)
+		return refuse(r,
+			      "\"%.*s\" behind the pool's name is no option: there are latency=, "
+			      "timeout=, key-file=, key-name=, tls=, ca=, tls-name=, cert= and "
+			      "cert-key=",
+			      (int)strcspn(text, "="), text);
+	const char *value = text + strlen(o->name);
+
+	if (o->kind == OPTION_TIME)
+		return time_parse(o, text, value, out, r);
+	if (o->kind == OPTION_YES && strcmp(value, "1") != 0)
+		return refuse(r, "%s in the pool's name is 1 or left out", o->name);
+	if (*value == '\0')
+		return refuse(r, "%s in the pool's name has nothing behind it", o->name);
+	if (o->kind == OPTION_YES)
+		*(uint64_t *)((char *)out + o->offset) = 1;
+	else
+		*(uint16_t *)((char *)out + o->offset) = (uint16_t)(value - out->where);
 	return 0;
 }
 
@@ -110,7 +141,8 @@ static int is_path(const struct pool_name *name)
 
 static int begins_name(const char *text)
 {
-	static const char *const beginnings[] = {"shm:", "file:", "tcp:", "unix:", "/", "./"};
+	static const char *const beginnings[] = {
+	    "shm:", "file:", "tcp:", "tls:", "unix:", "/", "./"};
 
 	for (unsigned i = 0; i < ARRAY_COUNT(beginnings); i++)
 		if (strncmp(text, beginnings[i], strlen(beginnings[i])) == 0)
@@ -183,11 +215,12 @@ static int unix_parse(struct pool_name *out, const struct reading *r)
 /* Only whether it can be one at all; fabric/shm.h has the rest to say. */
 static int shm_parse(struct pool_name *out, const struct reading *r)
 {
-	if (begins_name(out->where) && strncmp(out->where, "tcp:", 4) != 0)
+	if (begins_name(out->where) && strncmp(out->where, "tcp:", 4) != 0 &&
+	    strncmp(out->where, "tls:", 4) != 0)
 		return 0;
 	return refuse(r,
 		      "\"%s\" is no pool's name: write shm:/name, file:/path, /path, ./path, "
-		      "tcp://host:port or unix:/path",
+		      "tcp://host:port, tls://host:port or unix:/path",
 		      out->where);
 }
 
@@ -201,7 +234,7 @@ static int (*const place_parsers[])(struct pool_name *, const struct reading *) 
 static enum name_kind kind_of(const char *name, size_t *skip)
 {
 	*skip = 0;
-	if (strncmp(name, "tcp://", 6) == 0) {
+	if (strncmp(name, "tcp://", 6) == 0 || strncmp(name, "tls://", 6) == 0) {
 		*skip = 6;
 		return NAME_TCP;
 	}
@@ -212,6 +245,20 @@ static enum name_kind kind_of(const char *name, size_t *skip)
 	return NAME_SHM;
 }
 
+/* Only nodes behind sockets ask who comes, and only on a network does anybody listen. */
+static int access_check(const struct pool_name *n, const struct reading *r)
+{
+	static const struct name_access none;
+
+	if (n->kind == NAME_SHM && (n->tls || memcmp(&n->access, &none, sizeof(none)) != 0))
+		return refuse(
+		    r, "keys and certificates are for nodes behind tcp://, tls:// and unix:, "
+		       "not for memory of this host: leave them out");
+	if (n->kind == NAME_UNIX && n->tls)
+		return refuse(r, "a Unix socket is not encrypted: leave tls= out");
+	return 0;
+}
+
 static int parse(const char *name, size_t bytes, struct pool_name *out, const struct reading *r)
 {
 	size_t skip;
@@ -220,6 +267,7 @@ static int parse(const char *name, size_t bytes, struct pool_name *out, const st
 
 	memset(out, 0, offsetof(struct pool_name, where));
 	out->kind = kind_of(name, &skip);
+	out->tls = strncmp(name, "tls://", skip) == 0 && skip > 0;
 	bytes -= skip;
 	if (bytes >= sizeof(out->where))
 		return refuse(r, "the pool's name is longer than %zu bytes",
@@ -231,6 +279,8 @@ static int parse(const char *name, size_t bytes, struct pool_name *out, const st
 		*options = '\0';
 		status = options_parse(options + 1, out, r);
 	}
+	if (!status)
+		status = access_check(out, r);
 	return status ? status : place_parsers[out->kind](out, r);
 }
 

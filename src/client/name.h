@@ -4,6 +4,7 @@
  *   shm:/NAME            POSIX shared memory of this host
  *   file:PATH PATH       a file that can be mapped; PATH begins with / or ./
  *   tcp://HOST:PORT      a node that listens; an IPv6 address in brackets
+ *   tls://HOST:PORT      the same, encrypted
  *   unix:PATH            the same over a Unix socket of this host
  *
  * Behind each may stand options, ?NAME=VALUE&NAME=VALUE:
@@ -12,6 +13,16 @@
  *                        can be tried and measured on one host
  *   timeout=TIME         over a socket: how long the node may take to answer before it
  *                        counts as lost; a second unless given
+ *
+ *   key-file=FILE        a key to show at the node (access/keys.h)
+ *   key-name=NAME        which of the file's keys; the first unless given
+ *   tls=1                as tls://
+ *   ca=FILE              the authority of the node's certificate; the system's unless given
+ *   tls-name=NAME        whose certificate it must be; the host's unless given
+ *   cert=FILE            a certificate to show at the node
+ *   cert-key=FILE        its private key
+ *
+ * Files have no '&' in their names.  A key itself is in no name, for names are printed.
  *
  * A pool on several nodes is a list of such names with commas between them.  A comma that no name
  * follows belongs to a path, and so does a '?' that no option follows.
@@ -35,13 +46,25 @@ enum name_kind {
 	NAME_UNIX, /* where: a path */
 };
 
+/* Texts of options, each by where in `where` it begins; 0: not given.  See name_text(). */
+struct name_access {
+	uint16_t key_file, key_name, authority, tls_name, certificate, certificate_key;
+};
+
 struct pool_name {
 	enum name_kind kind;
 	uint16_t port;	     /* of NAME_TCP */
 	uint64_t latency_us; /* 0: as fast as it is */
 	uint64_t timeout_us; /* 0: the fabric's own, a second */
-	char where[NAME_WHERE_BYTES];
+	uint64_t tls;	     /* 1: over TLS */
+	struct name_access access;
+	char where[NAME_WHERE_BYTES]; /* behind it the texts of options */
 };
+
+static inline const char *name_text(const struct pool_name *n, uint16_t at)
+{
+	return at ? n->where + at : NULL;
+}
 
 /* Bytes of the first name of a list; behind it is a comma, or the end. */
 size_t name_first_bytes(const char *list);

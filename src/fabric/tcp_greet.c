@@ -35,6 +35,7 @@ static_assert(sizeof(struct proof_message) ==
 struct tcp_guest {
 	gate_address address; /* 0: it came over a Unix socket */
 	int has_spoken;	      /* at least a byte */
+	int has_guessed;      /* its proof was wrong */
 	struct wire_hello hello;
 	struct proof_node proof;
 	struct proof_message message; /* as far as it has come */
@@ -131,7 +132,8 @@ static void refuse(struct tcp_conn *c, struct answers *out, int status, const ch
 	va_end(args);
 	out->bytes += make_refusal(out->at + out->bytes, status, sentence);
 	tcp_count(&c->thread->counts.refused, 1);
-	leave_door(c, TCP_CONN_LAST, status == FORGE_E_DENIED ? GATE_FAILED : GATE_LEFT);
+	/* Only who claims a key that it has not may be guessing. */
+	leave_door(c, TCP_CONN_LAST, c->guest && c->guest->has_guessed ? GATE_FAILED : GATE_LEFT);
 }
 
 static void refuse_instance(struct tcp_conn *c, struct answers *out, int status)
@@ -249,6 +251,7 @@ static int check_proof(struct tcp_conn *c, struct answers *out)
 		return BROKEN;
 	if (door_check(c->thread->server->door, &g->proof, &g->message.answer,
 		       sizeof(g->message.answer), &key, &mark)) {
+		g->has_guessed = 1;
 		refuse(c, out, FORGE_E_DENIED,
 		       "the node does not know this key: is its name one of those in the node's "
 		       "--key-file, and its secret the same?");

@@ -22,6 +22,7 @@ struct greeting {
 	struct wire_hello hello;
 	struct proof_client proof;
 	struct proof_confirm confirm;
+	int is_local;	  /* over a Unix socket */
 	int is_confirmed; /* there is a confirmation, to be checked with the welcome */
 	struct error_out e;
 	struct wire_step step; /* the last that came */
@@ -193,12 +194,15 @@ static int keep_confirmation(struct greeting *g)
 	return FORGE_OK;
 }
 
-/* Is it one that knows our key?  Without a key of ours anyone is. */
+/*
+ * Is it one that knows our key?  Without a key of ours anyone is; and so is who listens on a Unix
+ * socket and does not ask, since the file system says who may.
+ */
 static int check_node(const struct greeting *g)
 {
 	const struct key *key = pass_key(g->settings->pass);
 
-	if (!key)
+	if (!key || (g->is_local && !g->proof.has_answered))
 		return FORGE_OK;
 	if (!g->proof.has_answered)
 		return REFUSE(g->e, FORGE_E_DENIED,
@@ -266,6 +270,7 @@ int tcp_hello(struct tcp_stream *s, const struct tcp_settings *settings, enum wi
 	struct greeting g = {
 	    .stream = s,
 	    .settings = settings,
+	    .is_local = !host,
 	    .end_ms = dial_now_ms() + tcp_deadline_ms(settings),
 	    .hello = {.magic = WIRE_MAGIC,
 		      .version = WIRE_VERSION,

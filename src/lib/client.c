@@ -63,6 +63,32 @@ static struct forge_limits limits_of(const struct plan *p)
 	};
 }
 
+static void free_client(struct forge_client *c)
+{
+	free((char *)(uintptr_t)c->options.key_file);
+	free((char *)(uintptr_t)c->options.ca_file);
+	free(c);
+}
+
+/* The caller's strings are its own again when forge_open() returns. */
+static int copy_file(const char *from, const char **to)
+{
+	*to = from ? strdup(from) : NULL;
+	return from && !*to ? FORGE_E_NO_MEMORY : 0;
+}
+
+static int copy_access(struct forge_client *c, const struct forge_options *options)
+{
+	int status = copy_file(options->key_file, &c->options.key_file);
+
+	/* Both, so that neither is the caller's when they are freed. */
+	if (copy_file(options->ca_file, &c->options.ca_file) || status)
+		return FORGE_E_NO_MEMORY;
+	c->access.key_file = c->options.key_file;
+	c->access.files.authority = c->options.ca_file;
+	return 0;
+}
+
 int forge_open(const char *pool, const struct forge_options *options, struct forge_client **out)
 {
 	static const struct forge_options defaults;
@@ -87,20 +113,26 @@ int forge_open(const char *pool, const struct forge_options *options, struct for
 		c->options.sessions_max = LIB_SESSIONS_DEFAULT;
 	if (!c->options.in_flight_max)
 		c->options.in_flight_max = LIB_IN_FLIGHT_DEFAULT;
+	status = copy_access(c, options);
+	if (status) {
+		free_client(c);
+		return lib_fail(status, "%s", status_sentence(status));
+	}
 	status = check_flows(&c->options);
 	if (status) {
-		free(c);
+		free_client(c);
 		return status;
 	}
 	struct client_options client_options = {
 	    .policy = options->policy,
 	    .session_count = c->options.sessions_max,
 	    .seed = make_seed(),
+	    .access = &c->access,
 	};
 
 	status = client_open(pool, &client_options, &c->client, text, sizeof(text));
 	if (status) {
-		free(c);
+		free_client(c);
 		return lib_fail(status, "%s", text);
 	}
 	pthread_mutex_init(&c->lock, NULL);
@@ -133,7 +165,7 @@ int forge_close(struct forge_client *c)
 	log_info("%s: leaving", c->pool_name);
 	client_close(c->client);
 	pthread_mutex_destroy(&c->lock);
-	free(c);
+	free_client(c);
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "base/compiler.h"
+#include "access/pass.h"
 #include "client/client.h"
 #include "forge/forge.h"
 #include "lib/flight.h"
@@ -25,7 +26,8 @@
 
 struct forge_client {
 	struct client *client;
-	struct forge_options options; /* without zeroes; policy unused */
+	struct forge_options options; /* without zeroes; policy unused; files its own copies */
+	struct pass_wish access;      /* of these files */
 	struct forge_limits limits;
 	pthread_mutex_t lock;
 	unsigned session_count;	      /* open */

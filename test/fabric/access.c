@@ -681,6 +681,24 @@ static void who_fails_again_and_again_is_turned_away(void **state)
 	node_close(&n);
 }
 
+/* A wrong secret is a failure; a key that is not good for this, or none at all, is not one. */
+static void only_wrong_proofs_are_failures(void **state)
+{
+	static struct node n;
+	struct gate_counts counts;
+
+	node_open(&n, "tcp://127.0.0.1:0", SECURE_KEYS);
+	for (unsigned i = 0; i < 2 * GATE_FAILURES_FREE; i++)
+		expect_dial(&n, SECURE_METRICS, 0, WIRE_FULL, FORGE_E_DENIED, "good for the role");
+	gate_count(door_gate(n.secure.door), &counts);
+	assert_int_equal(counts.failed, 0);
+	for (unsigned i = 0; i < GATE_FAILURES_FREE; i++)
+		expect_dial(&n, "web full ffffffffffffffffffffffffffffffff", 0, WIRE_FULL,
+			    FORGE_E_DENIED, "does not know this key");
+	expect_dial(&n, SECURE_FULL, 0, WIRE_FULL, FORGE_E_AGAIN, "too many failures");
+	node_close(&n);
+}
+
 static void strangers_do_not_take_all_the_room(void **state)
 {
 	static struct node n;
@@ -766,6 +784,7 @@ int main(void)
 	    cmocka_unit_test(who_changes_anything_in_between_is_noticed),
 	    cmocka_unit_test(a_welcome_without_a_challenge_is_refused),
 	    cmocka_unit_test(who_fails_again_and_again_is_turned_away),
+	    cmocka_unit_test(only_wrong_proofs_are_failures),
 	    cmocka_unit_test(strangers_do_not_take_all_the_room),
 	    cmocka_unit_test(who_is_silent_is_closed),
 	    cmocka_unit_test(no_secret_was_told),

@@ -429,8 +429,10 @@ static void test_options(void **state)
 		      "1024");
 	expect_misuse(forge_open(r.pool, &(struct forge_options){.in_flight_max = 1025}, &c),
 		      "1024");
-	expect_misuse(forge_open(r.pool, &(struct forge_options){1000, 1000, 0, NULL}, &c),
-		      "lower");
+	expect_misuse(
+	    forge_open(r.pool, &(struct forge_options){.sessions_max = 1000, .in_flight_max = 1000},
+		       &c),
+	    "lower");
 	expect_misuse(forge_open(r.pool, &(struct forge_options){.policy = "nope"}, &c), "nope");
 	char name[128] = "";
 

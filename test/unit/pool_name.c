@@ -55,6 +55,53 @@ static void test_names(void **state)
 	}
 }
 
+static void expect_text(const struct pool_name *n, uint16_t at, const char *expected)
+{
+	const char *text = name_text(n, at);
+
+	if (expected)
+		assert_string_equal(text, expected);
+	else
+		assert_null(text);
+}
+
+/* What is to be shown at the node, in any order, beside the rest. */
+static void test_access(void **state)
+{
+	static const struct {
+		const char *name, *where;
+		int tls;
+		const char *key_file, *key_name, *ca, *tls_name, *cert, *cert_key;
+	} rows[] = {
+	    {"tcp://a:7", "a", 0, NULL, NULL, NULL, NULL, NULL, NULL},
+	    {"tcp://a:7?key-file=/k", "a", 0, "/k", NULL, NULL, NULL, NULL, NULL},
+	    {"tls://a:7", "a", 1, NULL, NULL, NULL, NULL, NULL, NULL},
+	    {"tcp://a:7?tls=1&ca=./ca.pem", "a", 1, NULL, NULL, "./ca.pem", NULL, NULL, NULL},
+	    {"tls://"
+	     "[::1]:7?timeout=2s&tls-name=node&cert=c&cert-key=k&ca=x&key-name=web&key-file=y",
+	     "::1", 1, "y", "web", "x", "node", "c", "k"},
+	    {"unix:/s?key-file=/a?b", "/s?key-file=/a?b", 0, NULL, NULL, NULL, NULL, NULL, NULL},
+	    {"unix:/s?key-file=/a=b", "/s", 0, "/a=b", NULL, NULL, NULL, NULL, NULL},
+	};
+	static struct pool_name name, copy;
+	char text[256];
+
+	for (unsigned i = 0; i < ARRAY_COUNT(rows); i++) {
+		assert_int_equal(name_parse(rows[i].name, &name, text, sizeof(text)), 0);
+		/* It can be copied: nothing points into it. */
+		copy = name;
+		memset(&name, 'x', sizeof(name));
+		assert_string_equal(copy.where, rows[i].where);
+		assert_int_equal(copy.tls, rows[i].tls);
+		expect_text(&copy, copy.access.key_file, rows[i].key_file);
+		expect_text(&copy, copy.access.key_name, rows[i].key_name);
+		expect_text(&copy, copy.access.authority, rows[i].ca);
+		expect_text(&copy, copy.access.tls_name, rows[i].tls_name);
+		expect_text(&copy, copy.access.certificate, rows[i].cert);
+		expect_text(&copy, copy.access.certificate_key, rows[i].cert_key);
+	}
+}
+
 static void test_no_names(void **state)
 {
 	static const struct {
@@ -78,7 +125,7 @@ static void test_no_names(void **state)
 	    {"tcp://[::1]7", "no port"},
 	    {"tcp://[]:7", "no host"},
 	    {"tcp://a b:7", "no host"},
-	    {"tcp://a:7?latenc=1us", "\"latenc=1us\" behind the pool's name is no option"},
+	    {"tcp://a:7?latenc=1us", "\"latenc\" behind the pool's name is no option"},
 	    {"tcp://a:7?", "is no option"},
 	    {"tcp://a:7?timeout=1s&", "is no option"},
 	    {"tcp://a:7?timeout=1", "\"1\" in the pool's name is no timeout"},
@@ -87,6 +134,15 @@ static void test_no_names(void **state)
 	    {"shm:/a?latency=fast", "\"fast\" in the pool's name is no latency"},
 	    {"shm:/a?latency=2s", "at most 1s"},
 	    {"shm:/a?foo", "is no option"},
+	    {"tcp://a:7?key=00112233", "\"key\" behind the pool's name is no option"},
+	    {"tcp://a:7?key-file=", "key-file= in the pool's name has nothing behind it"},
+	    {"tcp://a:7?tls=yes", "tls= in the pool's name is 1"},
+	    {"tcp://a:7?tls=", "tls= in the pool's name is 1"},
+	    {"tls://a", "no port"},
+	    {"tls:a:7", "is no pool's name"},
+	    {"shm:/a?key-file=/k", "not for memory of this host"},
+	    {"/tmp/a?ca=/k", "not for memory of this host"},
+	    {"unix:/a?tls=1", "a Unix socket is not encrypted"},
 	    {"unix:run", "unix:/PATH"},
 	    {"unix:", "unix:/PATH"},
 	    {"shm:/a,tcp://b:1", "is a list"},
@@ -164,9 +220,8 @@ static void test_no_lists(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_names),
-	    cmocka_unit_test(test_no_names),
-	    cmocka_unit_test(test_lists),
+	    cmocka_unit_test(test_names),    cmocka_unit_test(test_no_names),
+	    cmocka_unit_test(test_access),   cmocka_unit_test(test_lists),
 	    cmocka_unit_test(test_no_lists),
 	};
 

@@ -1,0 +1,334 @@
+#!/usr/bin/env python3
+"""Who is let in at a node, from outside: keys, roles, TLS, and what the programs say of them.
+
+	access.py FORGE SOURCE_ROOT BUILD_ROOT
+
+test/fabric/access.c tries every verb and every message; here are the options, the files, the
+environment, the signals, and the logs, which hold no secret.
+"""
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from harness import FORGE, PATIENCE_S, Skip, case, main
+
+SECRETS = []
+
+
+def secret():
+    SECRETS.append(secrets.token_hex(32))
+    return SECRETS[-1]
+
+
+def key_file(t, name, *lines, mode=0o600):
+    with open(t.path(name), "w", encoding="ascii") as f:
+        f.write("".join(line + "\n" for line in lines))
+    os.chmod(t.path(name), mode)
+    return t.path(name)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def keys(t):
+    """A node's file with a key of each role, and a file of each key alone."""
+    lines = {role: f"{name} {role} {secret()}"
+             for name, role in (("web", "full"), ("reports", "read-only"), ("grafana", "metrics"))}
+    for role, line in lines.items():
+        key_file(t, role, line)
+    return key_file(t, "keys", *lines.values())
+
+
+def serve(t, *arguments, scheme="tcp", host="127.0.0.1", **more):
+    port = free_port()
+    t.url = f"{scheme}://{host}:{port}"
+    return t.node("--size", "8M", "--listen", f"tcp://{host}:{port}", *arguments, **more)
+
+
+def by(t, role, *more):
+    return t.url + "?" + "&".join([f"key-file={t.path(role)}", *more])
+
+
+def end(t, node):
+    """And what it logged, in which nothing is to be found that it should have kept."""
+    assert node.end() == 0
+    for one in SECRETS:
+        assert one.encode() not in node.err and one[:16].encode() not in node.err, node.err
+    return node.err.decode()
+
+
+@case
+def an_open_door_must_be_asked_for(t):
+    for where in ("tcp://0.0.0.0:0", "tcp://[::]:0", "unix:" + t.path("s") + ",tcp://0.0.0.0:0"):
+        t.forge("node", "--pool", t.pool, "--size", "8M", "--listen", where).expect(
+            2, b"", ("other hosts reach tcp://", "--key-file", "--tls-ca", "--insecure"))
+        assert not os.path.exists(t.shm_file), "nothing is made"
+    node = t.node("--size", "8M", "--listen", "tcp://0.0.0.0:0", "--insecure")
+    end(t, node)
+    node = t.node("--size", "8M", "--listen", "tcp://0.0.0.0:0", "--key-file", keys(t))
+    end(t, node)
+    node = t.node("--size", "8M", "--listen", "tcp://127.0.0.1:0,unix:" + t.path("s"))
+    end(t, node)
+    t.forge("node", "--pool", t.pool, "--size", "8M", "--listen", "tcp://0.0.0.0:0", "--insecure",
+            "--key-file", t.path("keys")).expect(2, b"", ("--insecure", "--key-file"))
+
+
+@case
+def who_has_the_key_comes_in(t):
+    node = serve(t, "--key-file", keys(t))
+    t.forge("set", "--pool", by(t, "full"), "sky", "blue").expect(0, b"")
+    t.forge("get", "--pool", by(t, "full"), "sky").expect(0, b"blue")
+    # From the environment: a file, or the line itself.
+    with open(t.path("full"), encoding="ascii") as f:
+        line = f.read().strip()
+    for env in ({"FORGE_KEY_FILE": t.path("full")}, {"FORGE_KEY": line}):
+        t.forge("get", "--pool", t.url, "sky", env=env).expect(0, b"blue")
+    # From a file of options.
+    with open(t.path("config"), "w", encoding="ascii") as f:
+        f.write(f"pool = {by(t, 'full')}\n")
+    t.forge("get", "--config", t.path("config"), "sky").expect(0, b"blue")
+    # The whole file of the node serves a client, too: its first key, or the one named.
+    t.forge("get", "--pool", by(t, "keys"), "sky").expect(0, b"blue")
+    t.forge("get", "--pool", by(t, "keys", "key-name=web"), "sky").expect(0, b"blue")
+    t.forge("get", "--pool", by(t, "keys", "key-name=grafana"), "sky").expect(
+        2, b"", ("the key grafana is good for the role metrics", "full"))
+    t.forge("get", "--pool", by(t, "keys", "key-name=nobody"), "sky").expect(
+        2, b"", "no key named nobody")
+    # A pool's own host needs none: its memory is guarded by its mode.
+    t.on_pool("get", "sky").expect(0, b"blue")
+    end(t, node)
+
+
+@case
+def who_has_not_is_refused_with_the_remedy(t):
+    node = serve(t, "--key-file", keys(t))
+    t.forge("get", "--pool", t.url, "sky").expect(2, b"", ("asks for a key", "key-file=FILE",
+                                                          "FORGE_KEY_FILE"))
+    for name, line in (("wrong", f"web full {secret()}"), ("unknown", f"wob full {secret()}")):
+        key_file(t, name, line)
+        t.forge("get", "--pool", by(t, name), "sky").expect(2, b"", ("does not know this key",))
+    key_file(t, "open", "web full " + secret(), mode=0o644)
+    t.forge("get", "--pool", by(t, "open"), "sky").expect(2, b"", ("mode 644", "chmod 600"))
+    key_file(t, "bad", secret())
+    t.forge("get", "--pool", by(t, "bad"), "sky").expect(2, b"", "line 1: a key is NAME ROLE")
+    for result in (t.forge("get", "--pool", t.url, "sky", env={"FORGE_KEY": SECRETS[-1]}),
+                   t.forge("get", "--pool", f"{t.url}?key={SECRETS[-1]}", "sky")):
+        assert result.code == 2 and SECRETS[-1][:16].encode() not in result.err, result
+    end(t, node)
+
+
+@case
+def what_each_role_can_do(t):
+    node = serve(t, "--key-file", keys(t))
+    t.forge("set", "--pool", by(t, "full"), "sky", "blue").expect(0)
+    needs_full = {
+        "get": ["sky"], "set": ["sky", "grey"], "del": ["sky"], "flush": [], "keys": [],
+    }
+    for role, name in (("read-only", "reports"), ("metrics", "grafana")):
+        for command, arguments in needs_full.items():
+            t.forge(command, "--pool", by(t, role), *arguments).expect(
+                2, b"", (f"the key {name} is good for the role {role}", "this needs full"))
+    # What only looks.
+    for command in ("stat", "check"):
+        t.forge(command, "--pool", by(t, "full")).expect(0)
+        t.forge(command, "--pool", by(t, "read-only")).expect(0)
+        t.forge(command, "--pool", by(t, "metrics")).expect(
+            2, b"", ("the key grafana is good for the role metrics", "this needs read-only"))
+    t.forge("get", "--pool", by(t, "full"), "sky").expect(0, b"blue")
+    end(t, node)
+
+
+@case
+def a_client_with_a_key_wants_to_be_asked(t):
+    node = serve(t)
+    keys(t)
+    t.forge("get", "--pool", by(t, "full"), "sky").expect(2, b"", ("asks for no key",
+                                                                  "--key-file"))
+    t.forge("get", "--pool", t.url, "sky").expect(1)
+    end(t, node)
+
+
+@case
+def a_secret_is_replaced_while_clients_work(t):
+    old, new = f"web full {secret()}", f"web full {secret()}"
+    node = serve(t, "--key-file", key_file(t, "keys", old))
+    key_file(t, "old", old)
+    key_file(t, "new", new)
+
+    def reload(*lines, words):
+        key_file(t, "keys", *lines)
+        node.process.send_signal(signal.SIGHUP)
+        line = node.process.stderr.readline().decode()
+        assert words in line, line
+        for one in SECRETS:
+            assert one[:16] not in line, line
+
+    run = subprocess.Popen([FORGE, "bench", "--pool", by(t, "old"), "--keys", "1000", "--seconds",
+                            "1h", "--warmup", "0"], env=t.env, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE)
+    t.processes.append(run)
+    while t.forge("stat", "--pool", by(t, "old"), "--json").expect(0).json()["compute_nodes"] == []:
+        time.sleep(0.05)
+    t.forge("get", "--pool", by(t, "new"), "sky").expect(2, b"", "does not know")
+    reload(old, new, words="0 clients ended")
+    for name in ("old", "new"):
+        t.forge("set", "--pool", by(t, name), "sky", name).expect(0)
+    reload("nonsense", words="stay as they were")
+    t.forge("get", "--pool", by(t, "old"), "sky").expect(0, b"new")
+    assert run.poll() is None
+    # The one that goes on with the old secret loses its node; what it held is taken back.
+    reload(new, words="1 clients ended")
+    run.communicate(timeout=PATIENCE_S)
+    assert run.returncode != 0
+    t.forge("get", "--pool", by(t, "old"), "sky").expect(2, b"", "does not know")
+    t.forge("get", "--pool", by(t, "new"), "sky").expect(0, b"new")
+    t.forge("check", "--pool", by(t, "new")).expect(0)
+    assert node.end() == 0
+
+
+# ---- TLS ------------------------------------------------------------------------------------------
+
+
+def certificates(t):
+    """An authority, and certificates by it: of the node, of a client, and one that has expired."""
+    if not shutil.which("openssl"):
+        raise Skip("openssl is not there to make certificates: install openssl")
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True,
+                       timeout=PATIENCE_S)
+
+    def request(name):
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
+                t.path(name + ".key"), "-out", t.path(name + ".csr"), "-subj", f"/CN={name}")
+        os.chmod(t.path(name + ".key"), 0o600)
+
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-keyout", t.path("ca.key"), "-out", t.path("ca.crt"), "-subj", "/CN=ca", "-days", "2")
+    with open(t.path("alt"), "w", encoding="ascii") as f:
+        f.write("subjectAltName=IP:127.0.0.1,DNS:node.example")
+    for name, days in (("node", "1"), ("client", "1"), ("expired", "-1")):
+        request(name)
+        openssl("x509", "-req", "-in", t.path(name + ".csr"), "-CA", t.path("ca.crt"), "-CAkey",
+                t.path("ca.key"), "-CAcreateserial", "-days", days, "-extfile", t.path("alt"),
+                "-out", t.path(name + ".crt"))
+
+
+def cert_of(t, name):
+    return ["--tls-cert", t.path(name + ".crt"), "--tls-key", t.path(name + ".key")]
+
+
+@case
+def everything_works_encrypted(t):
+    certificates(t)
+    node = serve(t, "--key-file", keys(t), *cert_of(t, "node"), scheme="tls")
+    ca = f"ca={t.path('ca.crt')}"
+    t.forge("set", "--pool", by(t, "full", ca), "sky", "blue").expect(0, b"")
+    t.forge("get", "--pool", by(t, "full", ca), "sky").expect(0, b"blue")
+    large = os.urandom(700_000)
+    t.forge("set", "--pool", by(t, "full", ca), "large", "-", stdin=large).expect(0)
+    t.forge("get", "--pool", by(t, "full", ca), "large").expect(0, large)
+    t.forge("bench", "--pool", by(t, "full", ca), "--keys", "2000", "--ops", "4000", "--verify",
+            "--threads", "2").expect(0)
+    t.forge("check", "--pool", by(t, "read-only", ca)).expect(0)
+    # tcp:// with tls=1 is the same.
+    t.forge("get", "--pool", by(t, "full", ca, "tls=1").replace("tls://", "tcp://"), "sky").expect(
+        0, b"blue")
+    # In clear nobody gets as far as a challenge.
+    t.forge("get", "--pool", by(t, "full").replace("tls://", "tcp://"), "sky").expect(
+        2, b"", "write tls:// instead of tcp://")
+    assert "TLS" not in end(t, node)
+
+
+@case
+def which_side_encrypts_is_logged(t):
+    certificates(t)
+    t.env["FORGE_LOG"] = "info"
+    node = serve(t, "--key-file", keys(t), *cert_of(t, "node"), scheme="tls")
+    del t.env["FORGE_LOG"]
+    t.forge("get", "--pool", by(t, "full", f"ca={t.path('ca.crt')}"), "sky").expect(1)
+    log = end(t, node)
+    assert "TLS 1.3: OpenSSL encrypts" in log or "TLS 1.3: the kernel encrypts" in log, log
+
+
+@case
+def certificates_are_checked_on_both_sides(t):
+    certificates(t)
+    node = serve(t, *cert_of(t, "node"), "--tls-ca", t.path("ca.crt"), scheme="tls")
+    ours = [f"cert={t.path('client.crt')}", f"cert-key={t.path('client.key')}"]
+    ca = f"ca={t.path('ca.crt')}"
+
+    def get(*options):
+        return t.forge("get", "--pool", t.url + "?" + "&".join(options), "sky")
+
+    get(ca, *ours).expect(1)
+    get(ca, "tls-name=node.example", *ours).expect(1)
+    get(ca, "tls-name=other.example", *ours).expect(2, b"", ("cannot be trusted", "tls-name="))
+    get("ca=" + t.path("client.crt"), *ours).expect(2, b"", ("cannot be trusted", "ca="))
+    get("tls=1", *ours).expect(2, b"", ("cannot be trusted", "ca="))
+    result = get(ca)
+    assert result.code == 2 and b"certificate" in result.err, result
+    get(ca, "cert=" + t.path("client.crt")).expect(2, b"", "cert-key=")
+    get("ca=/nowhere").expect(2, b"", "/nowhere")
+    end(t, node)
+    node = serve(t, *cert_of(t, "expired"), scheme="tls")
+    get(ca).expect(2, b"", ("cannot be trusted", "expired"))
+    end(t, node)
+
+
+# ---- what a stranger can do -----------------------------------------------------------------------
+
+
+@case
+def garbage_keeps_nobody_out(t):
+    """Connections that say nothing, or nonsense, from the client's own address."""
+    node = serve(t, "--key-file", keys(t), "--strangers-max", "16")
+    host, port = t.url.rsplit("/", 1)[1].split(":")
+    for _ in range(3):
+        silent = [socket.create_connection((host, int(port))) for _ in range(40)]
+        for one in silent:
+            one.close()
+        t.forge("get", "--pool", by(t, "full"), "sky").expect(1)
+    for nonsense in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", os.urandom(100)):
+        with socket.create_connection((host, int(port))) as s:
+            s.sendall(nonsense)
+            s.settimeout(PATIENCE_S)
+            try:
+                while s.recv(100):
+                    pass
+            except ConnectionResetError:
+                pass
+    t.forge("get", "--pool", by(t, "full"), "sky").expect(1)
+    end(t, node)
+
+
+@case
+def command_lines_hold_no_secret(t):
+    """Nothing of a key in what ps shows of a node and a client."""
+    node = serve(t, "--key-file", keys(t))
+    run = subprocess.Popen([FORGE, "bench", "--pool", by(t, "full"), "--seconds", "1h", "--keys",
+                            "100"], env=t.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    t.processes.append(run)
+    while t.forge("stat", "--pool", by(t, "full"), "--json").expect(0).json()["compute_nodes"] == []:
+        time.sleep(0.05)
+    for process in (node.process, run):
+        with open(f"/proc/{process.pid}/cmdline", "rb") as f:
+            shown = f.read()
+        assert b"key-file" in shown
+        for one in SECRETS:
+            assert one.encode() not in shown
+    run.kill()
+    run.communicate()
+    end(t, node)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
