@@ -58,6 +58,10 @@
 	COUNTER(parts_freed, "parts freed with their head")                                     \
 	COUNTER(polls, "polls")                                                                 \
 	COUNTER(groups_flushed, "groups whose counts were flushed")                             \
+	COUNTER(hits_counted, "hits that were counted; others met too new a group")             \
+	COUNTER(hits_flushed, "counts of them, and carried ones, added to rows")                \
+	COUNTER(hits_capped, "counts above what a flush may add, lost")                         \
+	COUNTER(hits_judged, "counts an eviction of this node added by itself")                 \
 	COUNTER(flush_late, "groups evicted before this node could flush them")
 
 struct cache_counters {

@@ -200,10 +200,19 @@ static void forget_life(struct cn *cn, uint32_t chunk)
 static void set_counts(struct cn *cn, uint32_t chunk, const uint8_t *carried,
 		       uint32_t carried_count)
 {
-	for (uint32_t sn = 0; sn < cn->pool->plan.group_objects; sn++)
-		atomic_store_explicit(cn_counter(cn, chunk, sn),
-				      carried && sn < carried_count ? carried[sn] : 0,
-				      memory_order_relaxed);
+	uint64_t forgotten = 0, carries = 0;
+
+	for (uint32_t sn = 0; sn < cn->pool->plan.group_objects; sn++) {
+		uint8_t count = carried && sn < carried_count ? carried[sn] : 0;
+
+		forgotten += cn_count(cn, chunk, sn);
+		carries += count;
+		atomic_store_explicit(cn_counter(cn, chunk, sn), count, memory_order_relaxed);
+	}
+	if (forgotten)
+		atomic_fetch_add_explicit(&cn->hits_forgotten, forgotten, memory_order_relaxed);
+	if (carries)
+		atomic_fetch_add_explicit(&cn->hits_carried, carries, memory_order_relaxed);
 }
 
 static _Atomic uint16_t *life_of(const struct cn *cn, uint32_t chunk, uint32_t generation)
@@ -281,6 +290,10 @@ void cn_note_dead(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t s
 
 	atomic_fetch_or_explicit(&dead_of(cn, chunk)[sn / 64], bit, memory_order_relaxed);
 	atomic_fetch_or_explicit(&news_of(cn, chunk)[sn / 64], bit, memory_order_relaxed);
+	uint8_t count = cn_count(cn, chunk, sn);
+
+	if (count)
+		atomic_fetch_add_explicit(&cn->hits_forgotten, count, memory_order_relaxed);
 	atomic_store_explicit(cn_counter(cn, chunk, sn), 0, memory_order_relaxed);
 }
 

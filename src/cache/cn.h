@@ -101,6 +101,13 @@ struct cn {
 	uint32_t dead_words;
 	_Atomic uint32_t *mirror[RING_QUEUES]; /* [ring_nodes] chunk queued at a position */
 
+	/*
+	 * What became of counts beside being flushed: hits that were counted, and those carried in
+	 * (of objects that were moved or replaced), are flushed, above the cap of a flush,
+	 * forgotten here, or still in the OFM.  Exact with one thread.
+	 */
+	_Atomic uint64_t hits_carried, hits_forgotten;
+
 	int32_t late_groups;		    /* the policy's */
 	_Atomic uint64_t tail[RING_QUEUES]; /* as last seen */
 	_Atomic uint64_t head[RING_QUEUES]; /* as last polled */
@@ -231,24 +238,26 @@ static inline int cn_counts(const struct cn *cn, uint32_t chunk)
 		return 0;
 	uint64_t tail = atomic_load_explicit(&cn->tail[chunk_ring(seen)], memory_order_relaxed);
 
-	return (int64_t)(tail - chunk_position(seen)) > cn->late_groups;
+	return (int64_t)(tail - chunk_position_near(seen, tail)) > cn->late_groups;
 }
 
 /*
  * A hit on an object of that generation: no verb at all.  Two threads may lose one of two counts;
- * it saturates at 255.
+ * it saturates at 255.  Was it counted?
  */
-static inline void cn_count_hit(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t sn)
+static inline int cn_count_hit(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t sn)
 {
 	if (!cn_counts(cn, chunk))
-		return;
+		return 0;
 	if (unlikely(chunk_generation(cn_map(cn, chunk)) != generation))
 		cn_note_life(cn, chunk, generation);
 	_Atomic uint8_t *counter = cn_counter(cn, chunk, sn);
 	uint8_t count = atomic_load_explicit(counter, memory_order_relaxed);
 
-	if (count < UINT8_MAX)
-		atomic_store_explicit(counter, (uint8_t)(count + 1), memory_order_relaxed);
+	if (count == UINT8_MAX)
+		return 0;
+	atomic_store_explicit(counter, (uint8_t)(count + 1), memory_order_relaxed);
+	return 1;
 }
 
 /* Members of the group in a chunk; as many as are expected while it is open or unknown. */

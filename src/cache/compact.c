@@ -62,7 +62,8 @@ static int next_candidate(struct cache *c, struct ring_claimed *g, uint32_t *rin
 	*g = (struct ring_claimed){
 	    .chunk = chunk,
 	    .generation = chunk_generation(seen),
-	    .position = chunk_position(seen),
+	    .position = chunk_position_near(
+		seen, atomic_load_explicit(&cn->tail[*ring], memory_order_relaxed)),
 	};
 	return 1;
 }

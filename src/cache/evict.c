@@ -279,7 +279,10 @@ static void gather(struct cache *c, struct evict_scratch *s, uint32_t ring, uint
 		twim_decode(p, g->chunk, g->generation, s->twims + (uint64_t)i * p->group_objects,
 			    g->object_count, members);
 		for (uint32_t sn = 0; sn < g->object_count; sn++) {
-			uint32_t sum = (uint32_t)row[sn] + cn_count(c->cn, g->chunk, sn);
+			uint32_t own = cn_count(c->cn, g->chunk, sn);
+			uint32_t sum = (uint32_t)row[sn] + own;
+
+			c->count.hits_judged += own;
 
 			if (members[sn].units == 0 || cn_is_dead(c->cn, g->chunk, sn))
 				sum = 0;

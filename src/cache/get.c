@@ -128,7 +128,7 @@ static void count_hit(struct cache *c, const struct look *l, unsigned slot)
 		sn = group_sn(group);
 	}
 	if (sn < p->group_objects)
-		cn_count_hit(c->cn, chunk, h->generation, sn);
+		c->count.hits_counted += (uint64_t)cn_count_hit(c->cn, chunk, h->generation, sn);
 }
 
 /* One look: 0 hit, FORGE_MISS, FORGE_E_AGAIN when it has to look again. */

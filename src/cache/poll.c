@@ -53,7 +53,7 @@ static int noted_already(const struct cn *cn, uint32_t ring, uint64_t position)
 	uint64_t seen = cn_map(cn, chunk);
 
 	return seen && chunk_state(seen) == CHUNK_QUEUED && chunk_ring(seen) == ring &&
-	       chunk_position(seen) == position;
+	       chunk_position_near(seen, position) == position;
 }
 
 /* Step 2. */
@@ -91,10 +91,11 @@ static MAY_WAIT int note_new(struct cache *c, uint32_t ring, uint64_t head, uint
 }
 
 /* Take this CN's counts of a chunk out of the OFM, capped; returns how many words are not zero. */
-static uint32_t take_counts(struct cn *cn, uint32_t chunk, uint64_t *words, uint32_t *which)
+static uint32_t take_counts(struct cache *c, uint32_t chunk, uint64_t *words, uint32_t *which)
 {
+	struct cn *cn = c->cn;
 	/* Nobody counts beyond the members, and a row has room for the most there may be. */
-	uint32_t row_words = (cn_members(cn, chunk) + 7) / 8, n = 0;
+	uint32_t row_words = (cn_members(cn, chunk) + 7) / 8, n = 0, flushed = 0, capped = 0;
 
 	for (uint32_t k = 0; k < row_words; k++) {
 		uint8_t bytes[8];
@@ -104,11 +105,15 @@ static uint32_t take_counts(struct cn *cn, uint32_t chunk, uint64_t *words, uint
 								 0, memory_order_relaxed);
 
 			bytes[b] = count < cn->flush_cap ? count : cn->flush_cap;
+			flushed += bytes[b];
+			capped += (uint32_t)(count - bytes[b]);
 		}
 		memcpy(&words[n], bytes, 8);
 		which[n] = k;
 		n += words[n] != 0;
 	}
+	c->count.hits_flushed += flushed;
+	c->count.hits_capped += capped;
 	return n;
 }
 
@@ -131,7 +136,7 @@ static MAY_WAIT int flush_group(struct cache *c, uint32_t ring, uint64_t positio
 	 */
 	if (cn_is_alone(cn))
 		return 0;
-	uint32_t n = take_counts(cn, chunk, words, which);
+	uint32_t n = take_counts(c, chunk, words, which);
 
 	c->count.groups_flushed++;
 	for (uint32_t i = 0; i < n; i++)

@@ -429,6 +429,17 @@ static inline uint64_t chunk_position(uint64_t word)
 	return layout_bits(word, 0, 36);
 }
 
+/*
+ * The whole position that the 36 bits of a word stand for: the one nearest to another position of
+ * the ring, from which it is never further away than the ring is long.
+ */
+static inline uint64_t chunk_position_near(uint64_t word, uint64_t other)
+{
+	uint64_t ahead = (chunk_position(word) - other) << (64 - CHUNK_POSITION_BITS);
+
+	return other + (uint64_t)((int64_t)ahead >> (64 - CHUNK_POSITION_BITS));
+}
+
 static inline uint64_t chunk_pack_free(uint32_t generation, uint64_t position)
 {
 	return chunk_pack(CHUNK_FREE, RING_FREE, 0, generation, position);
