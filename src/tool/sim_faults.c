@@ -131,6 +131,16 @@ static void print_repeat(const struct config *config, const struct trial_result 
 	printf(" --faults '%s'\n", text);
 }
 
+static void print_hits(const struct trial_hits *h)
+{
+	struct text count;
+
+	printf("\n%10s  hits, and what became of them\n", "");
+#define HIT(name, sentence) printf("%10s  %s\n", text_count(&count, (double)h->name), sentence);
+	TRIAL_HITS(HIT)
+#undef HIT
+}
+
 static void print_table(const struct trial_result *sum)
 {
 	struct text count;
@@ -169,6 +179,7 @@ static void print_sum(const struct config *config, uint64_t runs, uint64_t failu
 	       text_count(&text[3], (double)sum->undecided),
 	       text_count(&text[4], (double)sum->no_space));
 	print_table(sum);
+	print_hits(&sum->hits);
 }
 
 static bool may_go_on(const struct config *config, uint64_t done, uint64_t begun_ns)

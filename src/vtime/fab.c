@@ -139,12 +139,26 @@ static void let_go(struct vt_conn *conn)
 	}
 }
 
+/* The same for who watches the hot words. */
+static void tell(struct vt_world *w, const struct vt_conn *conn, const struct fab_op *op,
+		 bool after)
+{
+	const struct vt_node *node = &w->nodes[conn->node];
+
+	if (op->raddr < node->hot_to && op->raddr + op->len > node->hot_from)
+		w->watch(w->watch_context, conn->thread->cn, op, after);
+}
+
 /* The verb takes effect; what it saw goes into the run's hash. */
 static int run_verb(struct vt_world *w, struct vt_conn *conn, struct fab_op *op, uint64_t post)
 {
+	if (unlikely(w->watch))
+		tell(w, conn, op, false);
 	int status = unlikely(conn->lost)	 ? vt_fault_arrives(conn, op)
 		     : conn->failed_post == post ? conn->failed_status
 						 : vt_memory_run(&w->nodes[conn->node], op);
+	if (unlikely(w->watch))
+		tell(w, conn, op, true);
 	uint64_t saw = op->old;
 
 	if (unlikely(status)) {

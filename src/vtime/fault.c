@@ -5,6 +5,10 @@
 
 #include "vtime/inside.h"
 
+/* One verb in so many is delayed; its longest delay is halved up to so often less one. */
+#define DELAYED_SHARE  3u
+#define DELAY_HALVINGS 8u
+
 static uint64_t ps_of(uint64_t ns)
 {
 	return (ns - VT_CLOCK_START_NS) * 1000;
@@ -40,8 +44,11 @@ uint64_t vt_fault_delay_ps(struct vt_world *w, uint32_t cn)
 
 	if (c->delay_until_ps <= w->now_ps)
 		return 0;
+	/* Most are in time, and of the others most by little: races need fast ones beside slow. */
+	if (prng_below(&w->chance, DELAYED_SHARE))
+		return 0;
 	c->felt.delayed++;
-	return prng_below(&w->chance, c->delay_ps + 1);
+	return prng_below(&w->chance, c->delay_ps + 1) >> prng_below(&w->chance, DELAY_HALVINGS);
 }
 
 struct vt_felt vt_felt_by(const struct vt_world *w, uint32_t cn)

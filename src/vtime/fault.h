@@ -29,8 +29,8 @@ void vt_pause_thread(struct vt_thread *, uint64_t until_ns);
 void vt_slow(struct vt_world *, uint32_t cn, uint32_t factor, uint64_t until_ns);
 
 /*
- * Each of its verbs and each completion takes up to that much longer, each another while.  Verbs of
- * one connection stay in order, those of different ones do not.
+ * A third of its verbs and of its completions take up to that much longer, each another while, most
+ * of them far less.  Verbs of one connection stay in order, those of different ones do not.
  */
 void vt_delay(struct vt_world *, uint32_t cn, uint64_t most_ns, uint64_t until_ns);
 

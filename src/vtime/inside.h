@@ -125,6 +125,8 @@ struct vt_world {
 	bool faulty;	       /* there was one, so they are looked for */
 	void (*progress)(void *context);
 	void *progress_context;
+	vt_watch_fn watch;
+	void *watch_context;
 };
 
 #define VT_VERB_BLOCK 1024u

@@ -10,10 +10,11 @@
 #include "base/status.h"
 
 /* Durations are chosen evenly by their logarithm, from a verb's to many polls' and window's. */
-#define SHORTEST_NS  UINT64_C(500)
-#define LONGEST_NS   UINT64_C(8000000)
-#define AWAY_MOST_NS 2000000u
-#define SKEW_MOST_NS 50000000
+#define SHORTEST_NS   UINT64_C(500)
+#define LONGEST_NS    UINT64_C(8000000)
+#define STORM_MOST_NS 100000u
+#define AWAY_MOST_NS  2000000u
+#define SKEW_MOST_NS  50000000
 /* A quarter of what pool/time.h allows two clocks to run apart. */
 #define DRIFT_MOST_PPM 200
 
@@ -51,7 +52,7 @@ static enum fault_kind choose_kind(struct prng *p, uint32_t wanted)
 {
 	/* How often each comes: what ends a process less often than what delays it. */
 	static const uint8_t weights[FAULT_KINDS] = {
-	    [FAULT_PAUSE] = 10, [FAULT_SLOW] = 3,  [FAULT_DELAY] = 4,	[FAULT_CUT] = 2,
+	    [FAULT_PAUSE] = 10, [FAULT_SLOW] = 3,  [FAULT_DELAY] = 8,	[FAULT_CUT] = 2,
 	    [FAULT_KILL] = 5,	[FAULT_LEAVE] = 2, [FAULT_RESTART] = 1, [FAULT_WIPE] = 1,
 	};
 	uint64_t sum = 0, dice;
@@ -85,6 +86,23 @@ static void add_skews(struct schedule *s, struct prng *p, const struct schedule_
 		};
 }
 
+/* All verbs of all nodes are now and then late, all the time: what races there are happen. */
+static void add_delays(struct schedule *s, struct prng *p, const struct schedule_wish *wish)
+{
+	uint64_t by_ns = choose_duration(p, STORM_MOST_NS);
+
+	if (prng_below(p, 3))
+		return;
+	for (uint32_t cn = 0; cn < wish->cns && s->count < SCHEDULE_FAULTS_MAX; cn++)
+		s->faults[s->count++] = (struct fault){
+		    .kind = FAULT_DELAY,
+		    .cn = cn,
+		    .thread = SCHEDULE_EVERY_THREAD,
+		    .by = (int64_t)by_ns,
+		    .for_ns = wish->span_ns,
+		};
+}
+
 static int by_time(const void *a, const void *b)
 {
 	const struct fault *x = a, *y = b;
@@ -100,6 +118,8 @@ void schedule_make(struct schedule *s, struct prng *p, const struct schedule_wis
 	*s = (struct schedule){0};
 	if (wanted >> FAULT_SKEW & 1)
 		add_skews(s, p, wish);
+	if (wanted >> FAULT_DELAY & 1)
+		add_delays(s, p, wish);
 	if (!(wanted & ~(1u << FAULT_SKEW)) || !wish->faults_most)
 		return;
 	while (count-- && s->count < SCHEDULE_FAULTS_MAX) {
@@ -120,8 +140,10 @@ void schedule_make(struct schedule *s, struct prng *p, const struct schedule_wis
 			f->thread = (uint32_t)prng_below(p, wish->threads);
 		if (f->kind == FAULT_SLOW)
 			f->by = 2 << prng_below(p, 8);
-		if (f->kind == FAULT_DELAY)
+		if (f->kind == FAULT_DELAY) {
 			f->by = (int64_t)choose_duration(p, 500000);
+			f->for_ns = max_u64(f->for_ns, 4 * (uint64_t)f->by);
+		}
 		if (settings & SCHEDULE_NODE)
 			f->cn = 0;
 	}

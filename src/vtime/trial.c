@@ -101,6 +101,7 @@ static int come_back(struct trial *t, bool wipe)
 	int status;
 
 	if (wipe) {
+		trial_wipe_rows(t);
 		status = trial_format(t);
 		return status ? status : start_node(t);
 	}
@@ -328,6 +329,9 @@ static int prepare(struct trial *t)
 		status = trial_format(t);
 	if (status)
 		return status;
+	status = trial_watch_rows(t, world.cns);
+	if (status)
+		return status;
 	vt_node_set_hot(t->world, 0, t->plan.cursors_offset, t->plan.registry_offset);
 	t->begin_ns = trial_now_ns(t);
 	t->end_ns = t->begin_ns + t->shape.load_ns;
@@ -414,6 +418,8 @@ static void close_trial(struct trial *t)
 	vt_world_destroy(t->world);
 	history_destroy(&t->history);
 	free(t->processes);
+	free(t->rows.before);
+	free(t->rows.known);
 	free(t);
 }
 
@@ -462,6 +468,9 @@ void trial_result_add(struct trial_result *sum, const struct trial_result *r)
 		sum->cost[i].verbs_most = max_u64(sum->cost[i].verbs_most, r->cost[i].verbs_most);
 		sum->cost[i].ns_most = max_u64(sum->cost[i].ns_most, r->cost[i].ns_most);
 	}
+#define HIT(name, sentence) sum->hits.name += r->hits.name;
+	TRIAL_HITS(HIT)
+#undef HIT
 	cache_counters_merge(&sum->cache, &r->cache);
 	recover_report_merge(&sum->recovered, &r->recovered);
 }

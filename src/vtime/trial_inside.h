@@ -30,7 +30,10 @@ struct trial_shape {
 	uint64_t load_ns;
 	uint32_t think_ns; /* between operations, at most */
 	uint32_t flush_trust_us, poll_interval_us;
-	uint32_t get_percent;
+	uint32_t get_percent;	 /* of all operations */
+	uint32_t filler_percent; /* Sets of ever new keys, of the rest */
+	uint32_t delete_percent; /* of what is left then */
+	uint32_t buckets;	 /* the keys' homes are in so many; 0: anywhere */
 	uint64_t first_position, first_fence;
 	uint32_t first_generation;
 	bool timed; /* values with an expiry, and flushes */
@@ -103,6 +106,14 @@ struct trial_hit {
 	struct vt_felt felt;
 };
 
+/* trial_hits.c: the rows, verb by verb. */
+struct trial_rows {
+	uint64_t from, to; /* addresses */
+	uint32_t words, machines;
+	uint64_t *before; /* [words] of the verb under way */
+	uint64_t *known;  /* [machines][words] as each READ them last */
+};
+
 struct trial {
 	struct trial_options options;
 	struct trial_result *result;
@@ -125,9 +136,10 @@ struct trial {
 	bool node_is_up, fate_works;
 	struct trial_hit hits[SCHEDULE_FAULTS_MAX];
 	uint32_t hit_count;
+	struct trial_rows rows;
 	struct trial_plan plans[TRIAL_PLANS_MAX];
 	uint32_t plan_count;
-	uint64_t next_value;
+	uint64_t next_value, next_filler;
 	int status; /* the first thing that went wrong */
 };
 
@@ -155,6 +167,11 @@ MAY_WAIT int trial_get(struct trial_session *, uint32_t key);
 /* Cost of a flow that began then, at so many verbs. */
 void trial_note_cost(struct trial *, enum trial_flow, uint64_t verbs, uint64_t ns);
 uint64_t trial_verbs(const struct fab_counts *);
+
+/* trial_hits.c: 0 or FORGE_E_NO_MEMORY.  The memory is about to be formatted anew.  The sums. */
+int trial_watch_rows(struct trial *, uint32_t machines);
+void trial_wipe_rows(struct trial *);
+void trial_judge_hits(struct trial *);
 
 /* trial_judge.c: when nothing moves any more. */
 void trial_judge(struct trial *);

@@ -125,6 +125,7 @@ void trial_judge(struct trial *t)
 
 	if (t->status)
 		return;
+	trial_judge_hits(t);
 	status = trial_setter(t, &w);
 	if (!status)
 		status =

@@ -16,6 +16,8 @@
 #define EXPIRY_BITS 24u
 /* Of a key with values in parts, so many of 8 have them. */
 #define PARTS_SHARE 5u
+/* Keys that only take space begin so. */
+#define FILLER "filler"
 
 void trial_fail(struct trial *t, const char *format, ...)
 {
@@ -229,6 +231,23 @@ static int do_set(struct trial_session *s, uint32_t key)
 	return judge_status(s, status, "a Set");
 }
 
+/* A key that nobody asks for again: it only takes space. */
+static int do_filler(struct trial_session *s)
+{
+	struct trial *t = s->process->trial;
+	uint64_t words[TRIAL_WORDS_MAX];
+	char text[32];
+	struct cache_item item = {.value = words, .bytes = fill_value(t, words, 0, 1)};
+	struct doing d = begin(s, TRIAL_FLOW_set, HIST_GET, 0, 0);
+
+	snprintf(text, sizeof(text), FILLER "%" PRIu64, t->next_filler++);
+	int status = cache_set(&s->cache, (struct cache_key){text, (uint32_t)strlen(text)}, &item);
+
+	t->result->no_space += status == FORGE_E_NO_SPACE;
+	end(&d, HIST_MISS, 0);
+	return judge_status(s, status, "a Set");
+}
+
 static int do_delete(struct trial_session *s, uint32_t key)
 {
 	struct trial *t = s->process->trial;
@@ -350,6 +369,8 @@ static void scanned(void *context, struct cache_key key, const struct cache_valu
 	while (i < t->shape.keys && !(strlen(t->key_text[i]) == key.bytes &&
 				      memcmp(t->key_text[i], key.data, key.bytes) == 0))
 		i++;
+	if (i == t->shape.keys && memcmp(key.data, FILLER, strlen(FILLER)) == 0)
+		return;
 	if (i == t->shape.keys)
 		trial_fail(t, "a scan found a key that nobody stored");
 	else if (value->data && !scan->d->s->process->killed) {
@@ -380,11 +401,13 @@ int trial_operation(struct trial_session *s)
 
 	if (dice < 10u * shape->get_percent)
 		return trial_get(s, key);
+	if (prng_below(p, 100) < shape->filler_percent)
+		return do_filler(s);
+	if (prng_below(p, 100) < shape->delete_percent)
+		return do_delete(s, key);
 	dice = prng_below(p, 1000);
 	if (dice < 600)
 		return do_set(s, key);
-	if (dice < 680)
-		return do_delete(s, key);
 	if (dice < 970)
 		return do_change(s, key);
 	if (dice < 990 || !shape->timed)

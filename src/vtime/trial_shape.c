@@ -8,8 +8,8 @@
 #include "pool/ring.h"
 #include "vtime/trial_inside.h"
 
-#define TWIN_TRIES 20000u
-#define POOL_ID	   0x5eed7u
+#define KEY_TRIES 20000u
+#define POOL_ID	  0x5eed7u
 
 static uint64_t pick(struct prng *p, const uint64_t *choices, size_t count)
 {
@@ -56,7 +56,7 @@ void trial_choose_shape(struct trial *t)
 	    .policy = prng_below(p, 3) ? "forge" : "forge-paper",
 	    .cns = 1 + (uint32_t)prng_below(p, TRIAL_CNS_MAX),
 	    .threads = 1 + (uint32_t)prng_below(p, prng_below(p, 2) ? 2 : TRIAL_THREADS_MAX),
-	    .keys = (uint32_t)PICK(p, 4, 8, 16, 32, TRIAL_KEYS_MAX),
+	    .keys = (uint32_t)PICK(p, 2, 4, 8, 16, TRIAL_KEYS_MAX),
 	    .group_objects = (uint32_t)PICK(p, 2, 3, 4, 8),
 	    .words_most = (uint32_t)PICK(p, 2, 4, 12),
 	    .load_ns = 300000 + prng_below(p, 2200000),
@@ -64,6 +64,9 @@ void trial_choose_shape(struct trial *t)
 	    .flush_trust_us = (uint32_t)PICK(p, 50, 100, 300, 1000),
 	    .poll_interval_us = (uint32_t)PICK(p, 20, 50, 100, 100, 300),
 	    .get_percent = (uint32_t)PICK(p, 15, 35, 60),
+	    .delete_percent = (uint32_t)PICK(p, 8, 8, 30),
+	    .filler_percent = (uint32_t)PICK(p, 0, 20, 50, 80),
+	    .buckets = (uint32_t)PICK(p, 0, 1, 2, 4),
 	    .timed = prng_below(p, 2),
 	};
 	s->policy = o->policy ? o->policy : s->policy;
@@ -73,14 +76,15 @@ void trial_choose_shape(struct trial *t)
 	if (prng_below(p, 4) == 0)
 		s->parts_words = s->words_most * s->group_objects * 2 + (uint32_t)prng_below(p, 60);
 	/* What explains a history grows with how many are at one key at once. */
-	s->keys = (uint32_t)max_u64(s->keys, s->cns * s->threads);
+	s->keys = (uint32_t)max_u64(s->keys, s->cns * s->threads / 4);
 	/* A lane has up to two groups open and one chunk in hand; beside them what is cached. */
 	uint32_t lanes = s->cns * s->threads;
 
-	s->chunk_count = 4 + lanes * (4 + (uint32_t)prng_below(p, 5)) +
-			 (uint32_t)prng_below(p, prng_below(p, 2) ? 8 : 64);
+	s->chunk_count = 2 + lanes * (3 + (uint32_t)prng_below(p, 4)) +
+			 (uint32_t)prng_below(p, prng_below(p, 3) ? 6 : 64);
 	s->chunk_count += s->parts_words ? 8 + 4 * lanes : 0;
 	choose_ages(s, p);
+	s->first_position = o->first_position ? o->first_position : s->first_position;
 	snprintf(t->result->shape, sizeof(t->result->shape),
 		 "%s, %" PRIu32 " compute nodes of %" PRIu32 " threads, %" PRIu32
 		 " chunks of %" PRIu32 " objects, %" PRIu32 " keys%s, %" PRIu64
@@ -90,25 +94,32 @@ void trial_choose_shape(struct trial *t)
 		 s->first_position, s->first_generation, s->first_fence);
 }
 
-/* Keys; the second has the first one's bucket and fingerprint. */
+/* Is the key at home where this trial's keys are, the second with the first one's fingerprint? */
+static bool is_good_key(const struct trial *t, const char *text, uint32_t index)
+{
+	const char *first = t->key_text[0];
+	struct index_home home = index_locate(&t->plan, text, (uint32_t)strlen(text));
+
+	if (t->shape.buckets && home.bucket >= t->shape.buckets)
+		return false;
+	if (index != 1)
+		return true;
+	struct index_home twin = index_locate(&t->plan, first, (uint32_t)strlen(first));
+
+	return home.bucket == twin.bucket && home.fingerprint == twin.fingerprint;
+}
+
 static void choose_keys(struct trial *t)
 {
-	struct index_home first = {0};
+	uint32_t number = 0;
 
 	for (uint32_t i = 0; i < t->shape.keys; i++) {
 		char *text = t->key_text[i];
+		uint32_t tries = KEY_TRIES;
 
-		snprintf(text, sizeof(t->key_text[i]), "k%" PRIu32, i);
-		for (uint32_t try = 0; i == 1 && try < TWIN_TRIES; try++) {
-			snprintf(text, sizeof(t->key_text[i]), "twin%" PRIu32, try);
-			struct index_home home =
-			    index_locate(&t->plan, text, (uint32_t)strlen(text));
-
-			if (home.bucket == first.bucket && home.fingerprint == first.fingerprint)
-				break;
-		}
-		if (i == 0)
-			first = index_locate(&t->plan, text, (uint32_t)strlen(text));
+		do
+			snprintf(text, sizeof(t->key_text[i]), "k%" PRIu32, number++);
+		while (--tries && !is_good_key(t, text, i));
 	}
 }
 

@@ -180,6 +180,12 @@ void vt_world_set_progress(struct vt_world *w, void (*progress)(void *), void *c
 	w->progress_context = context;
 }
 
+void vt_world_watch(struct vt_world *w, vt_watch_fn watch, void *context)
+{
+	w->watch = watch;
+	w->watch_context = context;
+}
+
 static inline bool step(struct vt_world *w)
 {
 	if (unlikely(!w->queue.count || w->status))

@@ -83,6 +83,13 @@ int vt_world_run(struct vt_world *);
 /* Called every so many events, with the world's clock; NULL: never. */
 void vt_world_set_progress(struct vt_world *, void (*)(void *context), void *context);
 
+/*
+ * Called before and after each verb that touches a node's hot words, for oracles; NULL: not.  cn:
+ * whose verb it is.
+ */
+typedef void (*vt_watch_fn)(void *context, uint32_t cn, const struct fab_op *, bool after);
+void vt_world_watch(struct vt_world *, vt_watch_fn, void *context);
+
 /* From inside a thread: it works for so long; it sleeps for so long. */
 void vt_work(struct vt_thread *, uint64_t ps);
 MAY_WAIT void vt_sleep(struct vt_thread *, uint64_t ns);

@@ -264,6 +264,47 @@ static void test_repeats(void **state)
 	test_free(a);
 }
 
+/* Counts flushed by nodes to whom nothing happens. */
+static uint64_t flushed_from(uint64_t position)
+{
+	const struct schedule none = {.count = 0};
+	struct trial_result *r = test_calloc(1, sizeof(*r));
+	uint64_t flushed = 0;
+
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		struct trial_options o = {.seed = seed,
+					  .schedule = &none,
+					  .policy = "forge",
+					  .cns = 2,
+					  .threads = 2,
+					  .load_ns = 3000000,
+					  .first_position = position};
+
+		if (trial_run(&o, r))
+			complain(r, seed);
+		flushed += r->hits.flushed;
+	}
+	test_free(r);
+	return flushed;
+}
+
+/*
+ * A chunk word has 36 bits for the position: hits are flushed on both sides of where they wrap.
+ * (They were not: a position was compared with the bits of one.)
+ */
+static void test_flushes_beyond_36_bits(void **state)
+{
+	uint64_t before = flushed_from((UINT64_C(1) << 36) - (UINT64_C(1) << 20));
+	uint64_t across = flushed_from((UINT64_C(1) << 36) - 4);
+	uint64_t after = flushed_from((UINT64_C(1) << 36) + (UINT64_C(1) << 20));
+
+	printf("flushed: %llu, %llu, %llu\n", (unsigned long long)before,
+	       (unsigned long long)across, (unsigned long long)after);
+	assert_true(before > 100);
+	assert_true(across > before / 2);
+	assert_true(after > before / 2);
+}
+
 /*
  * Without the proof of death nodes are recovered that live: found, and shortened to a schedule that
  * needs no fault at all or very few.
@@ -301,6 +342,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_cut),
 	    cmocka_unit_test(test_trials),
 	    cmocka_unit_test(test_repeats),
+	    cmocka_unit_test(test_flushes_beyond_36_bits),
 	    cmocka_unit_test(test_finds_and_shrinks),
 	};
 
