@@ -394,8 +394,9 @@ static void tcp_poll(struct fab *f)
 			lose(t);
 		return;
 	}
+	/* What is sent is kicked, or its reply would be one to nothing. */
 	if (unlikely(t->pieces_count > 0))
-		send_out(t);
+		tcp_kick(f);
 	if (t->lost || (t->completed == t->kicked && t->pieces_count == 0))
 		return;
 	/* Data that comes in drops is no excuse. */

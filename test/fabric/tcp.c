@@ -95,6 +95,38 @@ static void test_stopped(void **state)
 		run_dead(places[i], SIGSTOP, 300, 300 + 2 * 2200);
 }
 
+/* What has been posted and not kicked yet may leave with a poll for what was posted before. */
+static void test_poll_before_the_kick(void **state)
+{
+	for (unsigned i = 0; i < ARRAY_COUNT(places); i++) {
+		static uint8_t much[1 << 20];
+		struct world w;
+		uint64_t word;
+
+		open_here(&w, places[i]);
+		struct tcp_settings s = settings_for(&w);
+		struct fab *f = must_open(&s);
+
+		for (unsigned round = 0; round < 50; round++) {
+			struct fab_op first = fab_read(FAB_DATA, 0, much, sizeof(much));
+			struct fab_op later = fab_read(FAB_DATA, 8, &word, sizeof(word));
+
+			fab_post(f, &first, 1);
+			fab_kick(f);
+			fab_post(f, &later, 1);
+			while (first.status == FAB_PENDING)
+				fab_poll(f);
+			fab_kick(f);
+			while (later.status == FAB_PENDING)
+				fab_poll(f);
+			assert_int_equal(first.status, FORGE_OK);
+			assert_int_equal(later.status, FORGE_OK);
+		}
+		fab_close(f);
+		close_world(&w);
+	}
+}
+
 /* One small op, and the deadline is what it says. */
 static void test_deadline_of_one(void **state)
 {
@@ -411,6 +443,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_killed),
 	    cmocka_unit_test(test_stopped),
+	    cmocka_unit_test(test_poll_before_the_kick),
 	    cmocka_unit_test(test_deadline_of_one),
 	    cmocka_unit_test(test_no_node),
 	    cmocka_unit_test(test_full_both_ways),
