@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What overlapping requests gain on slow fabrics: bench-overlap.py FORGE SERVE_LOAD [options]
 
-One forge serve per latency, on a pool whose verbs take that long (?latency=TIME), and one where they take
-nothing; each with the same neutral client (test/bench/serve_load.c) in turn, several rounds, by the median.
+One forge serve per latency: on a pool whose verbs take that long (?latency=TIME), on one where they take
+nothing, and on one behind a Unix socket (socket), whose node needs a processor too; each with the same neutral client (test/bench/serve_load.c) in turn, several rounds, by the median.
 Printed per latency: Gets a second of one connection one by one, of the same connection with 64 in a
 pipeline, and of 50 connections, the ratio to one by one, how many round trips a Get waited (2 are needed),
 and the server's processor time for each, spinning for the fabric included.
@@ -27,6 +27,8 @@ LOADS = [
 def start(argv):
     process = subprocess.Popen(argv, stdout=subprocess.PIPE)
     line = process.stdout.readline().decode()
+    while line.startswith("listens"):
+        line = process.stdout.readline().decode()
     if not line.startswith("ready"):
         sys.exit(f"{' '.join(argv)}: {line}")
     return process
@@ -48,8 +50,10 @@ def micros(latency):
 def measure(options, latency, folder):
     pool = f"shm:/forge-bench-overlap-{os.getpid()}"
     place = os.path.join(folder, "socket")
-    node = start([options.forge, "node", "--pool", pool, "--size", "256M"])
-    name = f"{pool}?latency={latency}" if latency != "0" else pool
+    node_place = "unix:" + os.path.join(folder, "node")
+    argv = [options.forge, "node", "--pool", pool, "--size", "256M"]
+    node = start(argv + ["--listen", node_place] if latency == "socket" else argv)
+    name = {"0": pool, "socket": node_place}.get(latency, f"{pool}?latency={latency}")
     server = start([options.forge, "serve", "--pool", name, "-t", str(options.threads), "-s", place])
     try:
         load(options, place, server.pid, ["--op", "set", "--load", "--depth", "64", "--connections", "8"])
@@ -66,13 +70,13 @@ def measure(options, latency, folder):
 
 
 def report(latency, found):
-    print(f"\n{latency} a verb")
+    print("\na pool behind a socket" if latency == "socket" else f"\n{latency} a verb")
     alone = statistics.median(r["per_second"] for r in found["one by one"])
     for label, results in found.items():
         rate = statistics.median(r["per_second"] for r in results)
         cpu = statistics.median(r["server_ns"] for r in results)
         line = f"  {label:20s} {rate:10,.0f}/s  {rate / alone:6.1f} x  {cpu / 1e3:8.2f} us of processor time"
-        if label == "one by one" and latency != "0":
+        if label == "one by one" and latency not in ("0", "socket"):
             line += f"  {1e6 / rate / micros(latency):.1f} round trips a Get"
         print(line)
 
@@ -81,7 +85,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("forge")
     parser.add_argument("client")
-    parser.add_argument("--latencies", default="0,20us,200us")
+    parser.add_argument("--latencies", default="0,20us,200us,socket")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", default="500ms")
     parser.add_argument("--threads", type=int, default=1)

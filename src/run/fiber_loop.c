@@ -9,6 +9,7 @@
  */
 #include "run/fiber_loop.h"
 
+#include <poll.h>
 #include <stdlib.h>
 
 /* Few, so that the first of them does not wait long; with 8 the gain is seven eighths of all. */
@@ -136,6 +137,7 @@ int fiber_loop_spawn(struct fiber_loop *loop, struct worker *w,
 	t->next = NULL;
 	*loop->end = t;
 	loop->end = &t->next;
+	loop->resumed = 1; /* there is one that can go on */
 	w->wait = &run_wait_fiber;
 	w->wait_context = t;
 	return FORGE_OK;
@@ -199,25 +201,45 @@ static unsigned waited_for(const struct fiber_loop *loop, struct fab *fabs[RUN_W
 	return n;
 }
 
-void fiber_loop_wait(struct fiber_loop *loop, uint64_t max_ns)
+/* Which connections to sleep on; 0: not now. */
+static unsigned to_sleep_on(struct fiber_loop *loop, struct fab *fabs[RUN_WAIT_FABS_MAX])
 {
-	struct fab *fabs[RUN_WAIT_FABS_MAX];
-
 	if (loop->resumed || !loop->first) {
 		loop->waits_since_ns = 0;
-		return;
+		return 0;
 	}
 	/* Whether a loop sleeps is decided by its first fiber's connection, without a clock. */
 	const struct worker *w = loop->first->worker;
 
 	if (!fab_base(w->fab)->provider->sleep_on)
-		return;
+		return 0;
 	uint64_t now_ns = clock_now_ns(w->clock);
 
 	if (!loop->waits_since_ns)
 		loop->waits_since_ns = now_ns;
-	else if (now_ns - loop->waits_since_ns >= FAB_SPIN_NS)
-		run_wait_for(fabs, waited_for(loop, fabs), max_ns);
+	return now_ns - loop->waits_since_ns >= FAB_SPIN_NS ? waited_for(loop, fabs) : 0;
+}
+
+void fiber_loop_wait(struct fiber_loop *loop, uint64_t max_ns)
+{
+	struct fab *fabs[RUN_WAIT_FABS_MAX];
+	unsigned n = to_sleep_on(loop, fabs);
+
+	if (n)
+		run_wait_for(fabs, n, max_ns);
+}
+
+unsigned fiber_loop_sleep_on(struct fiber_loop *loop, struct pollfd *fds)
+{
+	struct fab *fabs[RUN_WAIT_FABS_MAX];
+	unsigned n = to_sleep_on(loop, fabs);
+
+	if (n > RUN_WAIT_FABS_MAX)
+		return 0;
+	for (unsigned i = 0; i < n; i++)
+		if (!fab_sleep_on(fabs[i], &fds[i]))
+			return 0;
+	return n;
 }
 
 void fiber_loop_run(struct fiber_loop *loop)

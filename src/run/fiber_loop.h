@@ -39,6 +39,13 @@ int fiber_loop_turn(struct fiber_loop *loop);
  */
 void fiber_loop_wait(struct fiber_loop *loop, uint64_t max_ns);
 
+/*
+ * The same for who has other things to wait for as well: what it would sleep on, at most for
+ * FAB_SLEEP_NS.  How many of fds, which has room for RUN_WAIT_FABS_MAX; 0: do not sleep, look
+ * again.
+ */
+unsigned fiber_loop_sleep_on(struct fiber_loop *loop, struct pollfd *fds);
+
 /* Resume the fibers in turn, polling for those that are parked, until all have finished. */
 void fiber_loop_run(struct fiber_loop *loop);
 

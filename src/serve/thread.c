@@ -1,5 +1,6 @@
 /* thread.c: worker threads: an event loop each, connections in, figures out. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -118,22 +119,54 @@ static void flush_later(void *context, uint64_t seconds)
 
 /* ---- the thread --------------------------------------------------------------------------- */
 
+static void on_fabric(evutil_socket_t fd, short what, void *argument)
+{
+	/* The next turn will see. */
+}
+
 /*
- * Where requests wait for the fabric the loop sleeps only while none does, and otherwise looks at
- * the fabric and at the sockets in turn.
+ * Sleep until a client or the fabric has something.  The fabric's descriptors are the loop's for no
+ * longer than that: when a node is lost they close, and a client's may get the same number.
+ */
+static void sleep_on(struct server_thread *t, const struct pollfd *fds, unsigned n)
+{
+	const struct timeval patience = {.tv_usec = FAB_SLEEP_NS / 1000};
+	struct event events[RUN_WAIT_FABS_MAX];
+
+	for (unsigned i = 0; i < n; i++) {
+		short what = (short)((fds[i].events & POLLIN ? EV_READ : 0) |
+				     (fds[i].events & POLLOUT ? EV_WRITE : 0));
+
+		event_assign(&events[i], t->conns.base, fds[i].fd, what, on_fabric, t);
+		event_add(&events[i], &patience);
+	}
+	event_base_loop(t->conns.base, EVLOOP_ONCE);
+	for (unsigned i = 0; i < n; i++)
+		event_del(&events[i]);
+}
+
+/*
+ * Where requests wait for the fabric the loop sleeps while there are none, and on the fabric when
+ * looking has been in vain for a while; otherwise it looks at fabric and sockets in turn.
  */
 static void dispatch(struct server_thread *t)
 {
+	struct pollfd fds[RUN_WAIT_FABS_MAX];
 	struct conn_worker *w = &t->conns;
+	struct flows *flows = &w->overlap.flows;
+	unsigned n;
 
 	if (!overlap_is_on(&w->overlap)) {
 		event_base_dispatch(w->base);
 		return;
 	}
 	do {
-		bool waits = overlap_turn(w);
-
-		event_base_loop(w->base, waits ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
+		if (!overlap_turn(w))
+			event_base_loop(w->base, EVLOOP_ONCE);
+		else if ((n = fiber_loop_sleep_on(flows->loop, fds)) > 0)
+			sleep_on(t, fds, n);
+		else
+			event_base_loop(w->base, EVLOOP_NONBLOCK);
 	} while (!event_base_got_break(w->base));
 }
 

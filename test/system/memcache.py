@@ -1,7 +1,8 @@
 """A server under test and a client that says bytes and hears bytes, for serve*.py.
 
-With FORGE_TEST_LATENCY=TIME in the environment every server's fabric takes so long for a verb: its
-requests wait and overlap, and clients must not be able to tell.
+With FORGE_TEST_LATENCY=TIME in the environment every server's fabric takes so long for a verb, with
+"socket" a server that would make a pool of its own reaches one over a Unix socket: its requests wait
+and overlap, and clients must not be able to tell.
 """
 import itertools
 import os
@@ -28,9 +29,12 @@ def on_slow_fabric(box, arguments):
         if "-I" in arguments and arguments[arguments.index("-I") + 1].endswith("m"):
             wish += ["--value-max", arguments[arguments.index("-I") + 1]]
         box.shm_files.append("/dev/shm" + pool.removeprefix("shm:"))
+        if LATENCY == "socket":
+            place = "unix:" + box.path(f"node-{next(numbers)}")
+            wish += ["--listen", place]
         Node(box, "--pool", pool, *wish)
-        arguments[at:at + 2] = ["--pool", pool]
-    if "--pool" in arguments:
+        arguments[at:at + 2] = ["--pool", place if LATENCY == "socket" else pool]
+    if "--pool" in arguments and LATENCY != "socket":
         arguments[arguments.index("--pool") + 1] += f"?latency={LATENCY}"
     return arguments
 
