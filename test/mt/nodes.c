@@ -1,0 +1,236 @@
+/*
+ * nodes.c: threads of one client while memory nodes are lost and come back under them, again and
+ * again, each with its memory (support/cut.h).
+ *
+ * Each thread has keys of its own and knows what it was told: after an acknowledged Set or Delete a
+ * Get gives just that or, since values may be evicted or their node lost, nothing; after a refused
+ * one, nothing, until the next is acknowledged.  So a value that a refused change was to replace
+ * must never be seen again, whichever thread noticed the loss and whenever the node came back.
+ *
+ *	mt_nodes [LOSSES]	30 by default
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/parse.h"
+#include "bench/own_pool.h"
+#include "check/check.h"
+#include "fabric/shm.h"
+#include "support/cut.h"
+
+#define NODES	3u
+#define THREADS 4u
+#define KEYS	500u /* of a thread */
+
+static uint64_t losses_wanted = 30;
+
+struct shared {
+	struct own_pool pool[NODES];
+	char list[NODES * 80];
+	struct cuts cuts;
+	struct client *client;
+	_Atomic int stopping;
+	_Atomic uint64_t operations, refused, hits;
+};
+
+struct thread {
+	struct shared *shared;
+	uint32_t index;
+	pthread_t thread;
+	uint32_t told[KEYS]; /* the version acknowledged last; 0: none may be seen */
+	char failure[160];
+};
+
+static struct cache_key key_of(char *text, size_t bytes, const struct thread *t, uint32_t n)
+{
+	return (struct cache_key){text, (uint32_t)snprintf(text, bytes, "%u.%u", t->index, n)};
+}
+
+static int fail_thread(struct thread *t, const char *what, uint32_t n, int status, uint32_t version)
+{
+	snprintf(t->failure, sizeof(t->failure),
+		 "thread %u, key %u: %s: status %d, version %u, told %u", t->index, n, what, status,
+		 version, t->told[n]);
+	return -1;
+}
+
+static int get(struct thread *t, struct session *s, uint32_t n)
+{
+	char text[32];
+	struct cache_value v;
+	uint32_t version = 0;
+	int status = session_get(s, key_of(text, sizeof(text), t, n), &v);
+
+	if (status == FORGE_MISS || status == FORGE_E_NODE)
+		return 0;
+	if (status || v.bytes != sizeof(version))
+		return fail_thread(t, "Get", n, status, 0);
+	memcpy(&version, v.data, sizeof(version));
+	atomic_fetch_add_explicit(&t->shared->hits, 1, memory_order_relaxed);
+	return version == t->told[n] ? 0 : fail_thread(t, "wrong value", n, status, version);
+}
+
+/* A Set of that version, or a Delete for 0. */
+static int change(struct thread *t, struct session *s, uint32_t n, uint32_t version)
+{
+	char text[32];
+	struct cache_key key = key_of(text, sizeof(text), t, n);
+	int status =
+	    version ? session_set(s, key,
+				  &(struct cache_item){.value = &version, .bytes = sizeof(version)})
+		    : session_delete(s, key);
+
+	if (status == FORGE_E_NODE)
+		atomic_fetch_add_explicit(&t->shared->refused, 1, memory_order_relaxed);
+	else if (status && !(status == FORGE_MISS && !version))
+		return fail_thread(t, version ? "Set" : "Delete", n, status, version);
+	t->told[n] = status ? 0 : version;
+	return 0;
+}
+
+static void *work(void *argument)
+{
+	struct thread *t = argument;
+	struct session *s;
+	struct prng prng;
+
+	prng_seed(&prng, t->index);
+	if (session_open(t->shared->client, &s, t->failure, sizeof(t->failure)))
+		return NULL;
+	for (uint32_t i = 1; !atomic_load(&t->shared->stopping); i++) {
+		uint64_t draw = prng_u64(&prng);
+		uint32_t n = (uint32_t)(draw >> 8) % KEYS;
+		int status = 0;
+
+		if (draw % 8 < 5)
+			status = get(t, s, n);
+		else
+			status = change(t, s, n, draw % 8 == 5 ? 0 : i);
+		if (!status && i % 1024 == 0)
+			session_tend(s);
+		atomic_fetch_add_explicit(&t->shared->operations, 1, memory_order_relaxed);
+		if (status)
+			break;
+	}
+	session_close(s);
+	return NULL;
+}
+
+static void nap(long us)
+{
+	nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+}
+
+/* Cut one node after the other; each is back before the next is cut, or not. */
+static int cut_and_join(struct shared *s)
+{
+	uint64_t lost = 0, back = 0;
+	struct prng prng;
+
+	prng_seed(&prng, 99);
+	/* Some are cut again before anybody noticed, or while they are lost. */
+	for (uint64_t i = 0; lost < losses_wanted && i < 100 * losses_wanted; i++) {
+		struct cut *cut = &s->cuts.cut[prng_u64(&prng) % NODES];
+
+		cut_down(cut);
+		nap((long)(prng_u64(&prng) % 20000));
+		cut_up(cut);
+		nap((long)(prng_u64(&prng) % 20000));
+		client_losses(s->client, &lost, &back);
+	}
+	/* All come back in the end: in 60 s. */
+	for (unsigned i = 0; i < 60000; i++) {
+		client_losses(s->client, &lost, &back);
+		if (lost == back && lost >= losses_wanted)
+			return 0;
+		nap(1000);
+	}
+	print_error("%llu losses, %llu returns\n", (unsigned long long)lost,
+		    (unsigned long long)back);
+	return -1;
+}
+
+static void check_pool_at_rest(struct own_pool *o)
+{
+	struct check_options options = {0};
+	struct check_report report;
+	struct shm_map *map;
+	struct fab *fab;
+	struct worker w;
+	struct pool pool;
+	char error[256];
+
+	assert_int_equal(shm_map_open(o->name, 0, error, sizeof(error), &map), 0);
+	assert_int_equal(shm_open_connection(map, &fab), 0);
+	worker_init(&w, fab, clock_monotonic(), 1);
+	assert_int_equal(pool_open(&w, &pool, error, sizeof(error)), 0);
+	options.crashed = 1; /* attachments that were lost did not leave */
+	assert_int_equal(check_pool(&w, &pool, &options, &report, NULL, NULL), 0);
+	assert_int_equal(report.findings, 0);
+	fab_close(fab);
+	shm_map_close(map);
+}
+
+static void test_losses(void **state)
+{
+	static struct shared s;
+	static struct thread threads[THREADS];
+	struct client_options options = {
+	    .session_count = THREADS, .wrap = cuts_wrap, .wrap_context = &s.cuts, .seed = 3};
+	char error[512];
+
+	for (unsigned i = 0; i < NODES; i++) {
+		struct plan_wish wish = {
+		    .pool_bytes = 8u << 20, .object_bytes = 40, .cn_max = 16, .policy = "forge"};
+
+		assert_int_equal(own_pool_create(&s.pool[i], &wish, error, sizeof(error)), 0);
+		snprintf(s.list + strlen(s.list), 80, "%s%s", i ? "," : "", s.pool[i].name);
+	}
+	s.cuts.user = pthread_self();
+	if (client_open(s.list, &options, &s.client, error, sizeof(error)))
+		fail_msg("%s", error);
+	for (unsigned i = 0; i < THREADS; i++) {
+		threads[i] = (struct thread){.shared = &s, .index = i};
+		assert_int_equal(pthread_create(&threads[i].thread, NULL, work, &threads[i]), 0);
+	}
+	int status = cut_and_join(&s);
+
+	atomic_store(&s.stopping, 1);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i].thread, NULL);
+	for (unsigned i = 0; i < THREADS; i++)
+		if (threads[i].failure[0])
+			print_error("%s\n", threads[i].failure);
+	client_close(s.client);
+	for (unsigned i = 0; i < NODES; i++) {
+		check_pool_at_rest(&s.pool[i]);
+		own_pool_forget(&s.pool[i]);
+	}
+	print_message("%llu operations, %llu hits, %llu refused changes\n",
+		      (unsigned long long)s.operations, (unsigned long long)s.hits,
+		      (unsigned long long)s.refused);
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_int_equal(threads[i].failure[0], 0);
+	assert_int_equal(status, 0);
+	assert_true(s.hits > 0 && s.refused > 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_losses),
+	};
+
+	if (argc > 1 && (parse_u64(argv[1], &losses_wanted) || losses_wanted == 0)) {
+		fprintf(stderr, "usage: %s [LOSSES]\n", argv[0]);
+		return 2;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
