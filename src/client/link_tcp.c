@@ -65,6 +65,18 @@ static int read_clock(void *context, uint64_t *node_ns)
 	return tcp_control_time(t->control, node_ns);
 }
 
+static int ask_clock(void *context)
+{
+	return tcp_control_ask_time(((struct tcp_link *)context)->control);
+}
+
+static int take_clock(void *context, uint64_t *node_ns)
+{
+	return tcp_control_time_answer(((struct tcp_link *)context)->control, node_ns);
+}
+
+static const struct pool_clock_source clock_source = {read_clock, ask_clock, take_clock};
+
 /* ---- the medium --------------------------------------------------------------------------- */
 
 /* The name goes before what is beside it, and that before the environment. */
@@ -159,7 +171,7 @@ static int open_tcp(const struct pool_name *name, int flags, const struct pass_w
 	t->settings.role = flags & LINK_READ_ONLY ? WIRE_READ_ONLY : WIRE_FULL;
 	t->settings.fingerprint = layout_fingerprint();
 	t->settings.lost = &t->lost;
-	pool_clock_init(&t->clock, read_clock, t);
+	pool_clock_init(&t->clock, &clock_source, t);
 	t->liveness = (struct liveness){t, hold, release};
 	status = open_pass(name, beside, &t->pass, error_text, error_bytes);
 	t->settings.pass = t->pass;

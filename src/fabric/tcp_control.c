@@ -1,4 +1,9 @@
-/* tcp_control.c: requests on a control connection, one at a time, under a lock. */
+/*
+ * tcp_control.c: requests on a control connection, one at a time, under a lock.
+ *
+ * But for a question for the time that nobody waits for.  Its reply is received by whoever comes
+ * next: replies come in the order of requests, so a call receives it before its own.
+ */
 #include "fabric/tcp_control.h"
 
 #include <pthread.h>
@@ -17,7 +22,18 @@ struct tcp_control {
 	uint16_t tag;
 	int lost;
 	_Atomic int *all_lost; /* of the instance; may be NULL */
+
+	/* A question for the time is out until all of its reply is in. */
+	int is_asked;
+	uint16_t time_tag;
+	size_t time_bytes; /* received */
+	struct time_reply {
+		struct wire_reply head;
+		uint64_t node_ns;
+	} time;
 };
+
+static_assert(sizeof(struct time_reply) == 16, "as it lies on the wire");
 
 int tcp_control_open(const struct tcp_settings *settings, struct wire_welcome *welcome,
 		     char *error_text, size_t error_bytes, struct tcp_control **out)
@@ -57,7 +73,30 @@ static void lose(struct tcp_control *c)
 		atomic_store_explicit(c->all_lost, 1, memory_order_relaxed);
 }
 
-/* Nothing is to be received between two calls, so whatever can be is the end. */
+static int is_time_out(const struct tcp_control *c)
+{
+	return c->is_asked && c->time_bytes < sizeof(c->time);
+}
+
+/* Receive what has come of the reply to a question that is out. */
+static void take_time(struct tcp_control *c)
+{
+	struct iovec iov = {(unsigned char *)&c->time + c->time_bytes,
+			    sizeof(c->time) - c->time_bytes};
+	ssize_t n = tcp_stream_receive(&c->stream, &iov, 1);
+
+	if (n < 0) {
+		lose(c);
+		return;
+	}
+	c->time_bytes += (size_t)n;
+	if (c->time_bytes >= sizeof(c->time.head) &&
+	    (c->time.head.code != WIRE_TIME || c->time.head.tag != c->time_tag ||
+	     c->time.head.status != 0 || c->time.head.len != sizeof(c->time.node_ns)))
+		lose(c);
+}
+
+/* But for that, nothing is to be received between two calls, so whatever can be is the end. */
 static int has_ended(struct tcp_control *c)
 {
 	unsigned char byte;
@@ -65,7 +104,9 @@ static int has_ended(struct tcp_control *c)
 
 	if (c->all_lost && atomic_load_explicit(c->all_lost, memory_order_relaxed))
 		c->lost = 1;
-	if (!c->lost && tcp_stream_receive(&c->stream, &iov, 1) != 0)
+	if (!c->lost && is_time_out(c))
+		take_time(c);
+	if (!c->lost && !is_time_out(c) && tcp_stream_receive(&c->stream, &iov, 1) != 0)
 		lose(c);
 	return c->lost;
 }
@@ -115,6 +156,12 @@ static int receive_reply(struct tcp_control *c, const struct wire_request *r, vo
 	unsigned char rest[256];
 	struct wire_reply head;
 
+	if (is_time_out(c)) {
+		if (receive_all(c, (unsigned char *)&c->time + c->time_bytes,
+				sizeof(c->time) - c->time_bytes, end_ns))
+			return FORGE_E_NODE;
+		c->time_bytes = sizeof(c->time);
+	}
 	if (receive_all(c, &head, sizeof(head), end_ns) || head.code != r->code ||
 	    head.tag != r->tag || head.len > WIRE_STAT_BYTES_MAX || head.status > 0)
 		return FORGE_E_NODE;
@@ -152,4 +199,44 @@ int tcp_control_call(struct tcp_control *c, enum wire_code code, uint64_t argume
 	}
 	pthread_mutex_unlock(&c->lock);
 	return status;
+}
+
+int tcp_control_ask_time(struct tcp_control *c)
+{
+	struct wire_request r = {.code = WIRE_TIME};
+	struct iovec iov = {&r, sizeof(r)};
+	int status = FORGE_E_NODE;
+
+	if (pthread_mutex_trylock(&c->lock))
+		return FORGE_E_AGAIN;
+	if (!has_ended(c) && is_time_out(c)) {
+		status = FORGE_E_AGAIN;
+	} else if (!c->lost) {
+		c->is_asked = 1;
+		c->time_bytes = 0;
+		r.tag = c->time_tag = c->tag++;
+		if (tcp_stream_send(&c->stream, &iov, 1) == (ssize_t)sizeof(r))
+			status = FORGE_OK;
+		else
+			lose(c);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return status;
+}
+
+int tcp_control_time_answer(struct tcp_control *c, uint64_t *node_ns)
+{
+	int found = FORGE_E_NODE;
+
+	if (pthread_mutex_trylock(&c->lock))
+		return 0;
+	if (!has_ended(c)) {
+		found = c->is_asked && !is_time_out(c);
+		if (found) {
+			*node_ns = c->time.node_ns;
+			c->is_asked = 0;
+		}
+	}
+	pthread_mutex_unlock(&c->lock);
+	return found;
 }

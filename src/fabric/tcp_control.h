@@ -58,6 +58,15 @@ static inline int tcp_control_time(struct tcp_control *c, uint64_t *node_ns)
 	return tcp_control_call(c, WIRE_TIME, 0, node_ns, sizeof(*node_ns), NULL);
 }
 
+/*
+ * The same without waiting, for who has other things to do: ask, and look for the answer from time
+ * to time; one question at a time.  Calls may come in between.
+ * ask: 0; FORGE_E_AGAIN while another thread's call is under way; FORGE_E_NODE.
+ * answer: 1 with *node_ns; 0 when it is not there yet; FORGE_E_NODE.
+ */
+int tcp_control_ask_time(struct tcp_control *);
+int tcp_control_time_answer(struct tcp_control *, uint64_t *node_ns);
+
 static inline int tcp_control_info(struct tcp_control *c, struct wire_welcome *out)
 {
 	return tcp_control_call(c, WIRE_INFO, 0, out, sizeof(*out), NULL);

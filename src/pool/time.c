@@ -52,9 +52,9 @@ int pool_time_stamp(struct worker *w, const struct pool *pool)
 	return flow_run(w, &op, 1);
 }
 
-void pool_clock_init(struct pool_clock *c, int (*read)(void *, uint64_t *), void *context)
+void pool_clock_init(struct pool_clock *c, const struct pool_clock_source *source, void *context)
 {
-	*c = (struct pool_clock){.looking = ATOMIC_FLAG_INIT, .read = read, .context = context};
+	*c = (struct pool_clock){.looking = ATOMIC_FLAG_INIT, .source = source, .context = context};
 	atomic_init(&c->low_ns, INT64_MIN);
 	atomic_init(&c->high_ns, INT64_MAX);
 }
@@ -78,19 +78,67 @@ void pool_clock_learn(struct pool_clock *c, uint64_t began_ns, uint64_t node_ns,
 	atomic_store_explicit(&c->looked_ns, ended_ns, memory_order_relaxed);
 }
 
+static MAY_WAIT int look_once(struct pool_clock *c, const struct clock *ours)
+{
+	uint64_t began_ns = clock_now_ns(ours), node_ns;
+	int status = c->source->read(c->context, &node_ns);
+
+	if (!status)
+		pool_clock_learn(c, began_ns, node_ns, clock_now_ns(ours));
+	return status;
+}
+
 int pool_clock_look(struct pool_clock *c, const struct clock *ours, unsigned times)
 {
 	int status = 0;
 
 	if (atomic_flag_test_and_set_explicit(&c->looking, memory_order_acquire))
 		return 0;
-	for (unsigned i = 0; i < times && !status; i++) {
-		uint64_t began_ns = clock_now_ns(ours), node_ns;
+	for (unsigned i = 0; i < times && !status; i++)
+		status = look_once(c, ours);
+	atomic_flag_clear_explicit(&c->looking, memory_order_release);
+	return status;
+}
 
-		status = c->read(c->context, &node_ns);
-		if (!status)
-			pool_clock_learn(c, began_ns, node_ns, clock_now_ns(ours));
-	}
+/* One question is out: is its answer there? */
+static int take_answer(struct pool_clock *c, const struct clock *ours, uint64_t asked_ns)
+{
+	uint64_t node_ns;
+	int found = c->source->answer(c->context, &node_ns);
+
+	if (found <= 0)
+		return found;
+	pool_clock_learn(c, asked_ns, node_ns, clock_now_ns(ours));
+	atomic_store_explicit(&c->asked_ns, 0, memory_order_relaxed);
+	return 0;
+}
+
+static int ask(struct pool_clock *c, const struct clock *ours)
+{
+	uint64_t now_ns = clock_now_ns(ours);
+	int status = c->source->ask(c->context);
+
+	if (status == 0)
+		atomic_store_explicit(&c->asked_ns, now_ns ? now_ns : 1, memory_order_relaxed);
+	return status == FORGE_E_AGAIN ? 0 : status;
+}
+
+int pool_clock_go_on(struct pool_clock *c, const struct clock *ours, uint64_t now_ns)
+{
+	int status;
+
+	if (atomic_flag_test_and_set_explicit(&c->looking, memory_order_acquire))
+		return 0;
+	uint64_t asked_ns = atomic_load_explicit(&c->asked_ns, memory_order_relaxed);
+
+	if (asked_ns)
+		status = take_answer(c, ours, asked_ns);
+	else if (!c->source->ask ||
+		 now_ns - atomic_load_explicit(&c->looked_ns, memory_order_relaxed) >
+		     POOL_CLOCK_OLD_NS)
+		status = look_once(c, ours);
+	else
+		status = ask(c, ours);
 	atomic_flag_clear_explicit(&c->looking, memory_order_release);
 	return status;
 }

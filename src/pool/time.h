@@ -59,6 +59,8 @@ MAY_WAIT int pool_time_stamp(struct worker *, const struct pool *);
 /* How often the clock is looked at while there are operations: the bounds part by 0.5 ms meanwhile.
  */
 #define POOL_CLOCK_LOOK_NS UINT64_C(250000000)
+/* After a pause of that length one waits for the answer rather than go by what was known. */
+#define POOL_CLOCK_OLD_NS UINT64_C(2000000000)
 
 /*
  * Bounds of another host's clock.  The argument.  A look at it begins at b and ends at a by our
@@ -76,14 +78,26 @@ struct pool_clock {
 	/* At our time t it shows t + low_ns - t / 2^10 at least, t + high_ns + t / 2^10 at most. */
 	_Atomic int64_t low_ns, high_ns;
 	_Atomic uint64_t looked_ns;
+	_Atomic uint64_t asked_ns; /* 0: no question is out */
 	atomic_flag looking;
-	/* Read the other clock now, in ns; waits.  0 or FORGE_E_NODE. */
-	int (*read)(void *context, uint64_t *node_ns);
+	const struct pool_clock_source *source;
 	void *context;
 };
 
+/* How the other clock is read. */
+struct pool_clock_source {
+	/* Now; waits.  0 or FORGE_E_NODE. */
+	int (*read)(void *context, uint64_t *node_ns);
+	/*
+	 * Without waiting; both NULL: each look waits.  ask: 0, FORGE_E_AGAIN or FORGE_E_NODE.
+	 * answer: 1 when it is there, 0, or FORGE_E_NODE.
+	 */
+	int (*ask)(void *context);
+	int (*answer)(void *context, uint64_t *node_ns);
+};
+
 /* Nothing is known until the first look. */
-void pool_clock_init(struct pool_clock *, int (*read)(void *, uint64_t *), void *context);
+void pool_clock_init(struct pool_clock *, const struct pool_clock_source *, void *context);
 
 /* What a look has shown that lasted from began_ns to ended_ns by our clock.  One at a time. */
 void pool_clock_learn(struct pool_clock *, uint64_t began_ns, uint64_t node_ns, uint64_t ended_ns);
@@ -94,16 +108,24 @@ void pool_clock_learn(struct pool_clock *, uint64_t began_ns, uint64_t node_ns, 
  */
 MAY_WAIT int pool_clock_look(struct pool_clock *, const struct clock *ours, unsigned times);
 
-/* Look once if it is due.  Waits.  0 or as read(). */
+/* See pool_clock_tend(). */
+MAY_WAIT int pool_clock_go_on(struct pool_clock *, const struct clock *ours, uint64_t now_ns);
+
+/*
+ * Ask if it is due, take the answer if it is there; the longer that takes, the further apart the
+ * bounds.  Nothing waits, lest a node that hangs keep a thread from its operations on others; but
+ * after a pause of the process it does.  0 or FORGE_E_NODE.
+ */
 static inline MAY_WAIT int pool_clock_tend(const struct pool *p, const struct clock *ours,
 					   uint64_t now_ns)
 {
 	struct pool_clock *c = p->clock;
 
-	return likely(!c) || now_ns - atomic_load_explicit(&c->looked_ns, memory_order_relaxed) <
-				 POOL_CLOCK_LOOK_NS
+	return likely(!c) || (now_ns - atomic_load_explicit(&c->looked_ns, memory_order_relaxed) <
+				  POOL_CLOCK_LOOK_NS &&
+			      !atomic_load_explicit(&c->asked_ns, memory_order_relaxed))
 		   ? 0
-		   : pool_clock_look(c, ours, 1);
+		   : pool_clock_go_on(c, ours, now_ns);
 }
 
 /* What the node's clock shows at the earliest, and at the latest, when ours shows now_ns. */

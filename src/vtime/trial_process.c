@@ -95,6 +95,8 @@ static int read_node_clock(void *context, uint64_t *node_ns)
 	return p->lost ? FORGE_E_NODE : 0;
 }
 
+static const struct pool_clock_source node_clock = {.read = read_node_clock};
+
 /* Who cannot read the node's clock keeps bounds of it. */
 static int look_at_clock(struct trial_process *p)
 {
@@ -102,7 +104,7 @@ static int look_at_clock(struct trial_process *p)
 
 	if (clock_now_ns(ours) == trial_now_ns(p->trial))
 		return 0;
-	pool_clock_init(&p->clock, read_node_clock, p);
+	pool_clock_init(&p->clock, &node_clock, p);
 	p->pool.clock = &p->clock;
 	return pool_clock_look(&p->clock, ours, CLOCK_LOOKS);
 }

@@ -27,6 +27,9 @@ struct clocks {
 	int64_t delay_ns_max;
 	struct pool pool;
 	struct pool_clock clock;
+	uint64_t answer_ns; /* of a question that is out */
+	uint64_t answered_at_ns;
+	int never_answers;
 };
 
 static void pass(struct clocks *c, int64_t ns)
@@ -52,6 +55,29 @@ static int look(void *context, uint64_t *node_ns)
 	return 0;
 }
 
+/* The question arrives, and its answer after it, while we go on. */
+static int ask(void *context)
+{
+	struct clocks *c = context;
+	struct clocks later = *c;
+
+	pass(&later, 5 * US + any(c, c->delay_ns_max));
+	c->answer_ns = later.node_ns;
+	c->answered_at_ns = later.now_ns + (uint64_t)(5 * US + any(c, c->delay_ns_max));
+	return 0;
+}
+
+static int answer(void *context, uint64_t *node_ns)
+{
+	struct clocks *c = context;
+
+	*node_ns = c->answer_ns;
+	return !c->never_answers && c->now_ns >= c->answered_at_ns;
+}
+
+static const struct pool_clock_source source = {look, ask, answer};
+static const struct pool_clock_source source_that_waits = {.read = look};
+
 struct our_clock {
 	struct clock clock;
 	struct clocks *clocks;
@@ -70,7 +96,7 @@ static void begin(struct clocks *c, uint64_t now_ns, uint64_t node_ns, int64_t d
 			     .drift_ppm = drift_ppm,
 			     .delay_ns_max = delay_ns_max};
 	prng_seed(&c->prng, 1);
-	pool_clock_init(&c->clock, look, c);
+	pool_clock_init(&c->clock, &source, c);
 	c->pool.clock = &c->clock;
 }
 
@@ -92,6 +118,7 @@ static void live_a_day(struct clocks *c)
 	const struct our_clock ours = {{read_ours}, c};
 	uint64_t end_ns = c->now_ns + 86400 * (uint64_t)SEC;
 
+	c->clock.source = &source_that_waits;
 	assert_int_equal(pool_clock_look(&c->clock, &ours.clock, 8), 0);
 	assert_true(width_ns(c) <= 2 * c->delay_ns_max + 20 * US);
 	while (c->now_ns < end_ns) {
@@ -119,6 +146,38 @@ static void test_bounds_hold(void **state)
 			begin(&c, starts[2], starts[s], drifts[i], 20 * MS);
 			live_a_day(&c);
 		}
+}
+
+/* Polls every ms: no look waits, and the bounds are nearly as good. */
+static void test_answers_that_come_later(void **state)
+{
+	struct clocks c;
+	const struct our_clock ours = {{read_ours}, &c};
+
+	begin(&c, 7 * (uint64_t)SEC, 4000 * (uint64_t)SEC, -400, 300 * US);
+	assert_int_equal(pool_clock_look(&c.clock, &ours.clock, 8), 0);
+	for (unsigned i = 0; i < 20000; i++) {
+		uint64_t before_ns = c.now_ns;
+
+		pass(&c, MS);
+		assert_true(holds(&c));
+		assert_int_equal(pool_clock_tend(&c.pool, &ours.clock, c.now_ns), 0);
+		assert_int_equal(c.now_ns, before_ns + (uint64_t)MS);
+		assert_true(holds(&c));
+		assert_true(width_ns(&c) <= 2 * MS + 2 * c.delay_ns_max + 20 * US +
+						(int64_t)(POOL_CLOCK_LOOK_NS >> 8));
+	}
+	/* One that hangs keeps nobody; what is known stays true, and gets worse. */
+	c.never_answers = 1;
+	for (unsigned i = 0; i < 20000; i++) {
+		uint64_t before_ns = c.now_ns;
+
+		pass(&c, MS);
+		assert_int_equal(pool_clock_tend(&c.pool, &ours.clock, c.now_ns), 0);
+		assert_int_equal(c.now_ns, before_ns + (uint64_t)MS);
+		assert_true(holds(&c));
+	}
+	assert_true(width_ns(&c) > 20 * MS);
 }
 
 /* The node's virtual machine is halted, or ours: at the next look the past is forgotten. */
@@ -180,6 +239,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_bounds_hold),
+	    cmocka_unit_test(test_answers_that_come_later),
 	    cmocka_unit_test(test_jumps),
 	    cmocka_unit_test(test_expiry),
 	};
