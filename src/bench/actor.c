@@ -1,11 +1,14 @@
 /* actor.c: drawing, carrying out, timing and counting the operations of one closed loop. */
 #include "bench/actor.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/view.h"
+#include "base/hash.h"
+#include "base/prng.h"
 #include "load/value.h"
 
 int actor_fail(struct bench_actor *a, int status, const char *format, ...)
@@ -188,9 +191,25 @@ static int do_op(struct bench_actor *a, struct bench_op *op)
 		a->out->tally.sets++;
 		status = do_set(a, op, key, BENCH_SET, &set_ns);
 	}
-	hist_record(&a->out->latency[BENCH_ALL], ns + set_ns);
+	hist_record(&a->out->latency[BENCH_ALL],
+		    a->setup->rate > 0 ? clock_now_ns(a->clock) - a->due_ns : ns + set_ns);
 	a->out->tally.operations++;
 	return status;
+}
+
+/*
+ * Open loop: let time pass until the next operation is due.  Arrivals are a Poisson process for
+ * each actor, so all of them together are one.
+ */
+static void await_arrival(struct bench_actor *a)
+{
+	double mean_ns = 1e9 * a->shared->worker_count / a->setup->rate;
+
+	a->due_ns += (uint64_t)(-log1p(-prng_double(&a->arrivals)) * mean_ns);
+	uint64_t now_ns = clock_now_ns(a->clock);
+
+	if (now_ns < a->due_ns)
+		a->wait_ns(a, a->due_ns - now_ns);
 }
 
 /* This worker's part of so many operations. */
@@ -208,6 +227,7 @@ int actor_part(struct bench_actor *a, const struct bench_extent *extent)
 	struct bench_op op;
 	int status = 0;
 
+	a->due_ns = clock_now_ns(a->clock);
 	for (uint64_t done = 0; done < limit; done++) {
 		if (done % 16 == 0) {
 			atomic_store_explicit(&a->out->progress, done, memory_order_relaxed);
@@ -218,6 +238,8 @@ int actor_part(struct bench_actor *a, const struct bench_extent *extent)
 		status = a->load->next(a->state, a->measured, &op);
 		if (status != BENCH_OP)
 			break;
+		if (a->setup->rate > 0)
+			await_arrival(a);
 		status = do_op(a, &op);
 		if (status)
 			return status;
@@ -256,6 +278,7 @@ void actor_forget(struct bench_actor *a)
 
 int actor_begin(struct bench_actor *a, struct bench_place *place)
 {
+	prng_seed(&a->arrivals, hash_mix(a->setup->seed) + a->index);
 	place->seed = a->setup->seed;
 	place->index = a->index;
 	place->count = a->shared->worker_count;

@@ -6,7 +6,7 @@
  * how time passes and in where a key's cache is.  Time is read before and after every flow, so a
  * latency includes one look at the clock and nothing of the load generator: drawing the operation,
  * making its value, verifying and counting happen outside the timed interval.  BENCH_ALL adds the
- * intervals of one operation up.
+ * intervals of one operation up; in an open loop it is the time since the operation was due.
  *
  * An actor belongs to one thread or fiber.  It borrows everything but state and value, which
  * actor_begin() allocates.
@@ -35,6 +35,10 @@ struct bench_actor {
 	uint8_t *value; /* to be stored */
 	uint64_t version;
 	bool measured;
+
+	/* Open loop: when the next operation is due, and the draws of the times between them. */
+	uint64_t due_ns;
+	struct prng arrivals;
 };
 
 /*

@@ -185,7 +185,8 @@ void bench_result_add(struct bench_result *out, const struct bench_worker *w)
 	out->value_bytes_max = max_u64(out->value_bytes_max, w->value_bytes_max);
 }
 
-static void merge(struct bench_result *out, const struct bench_shared *s)
+static void merge(struct bench_result *out, const struct bench_setup *setup,
+		  const struct bench_shared *s)
 {
 	uint64_t first = UINT64_MAX, last = 0, warm_up = 0;
 
@@ -198,6 +199,7 @@ static void merge(struct bench_result *out, const struct bench_shared *s)
 		last = max_u64(last, w->end_ns);
 		warm_up = max_u64(warm_up, w->warm_up_ns);
 	}
+	out->rate = setup->rate;
 	out->workers = s->worker_count;
 	out->seconds = (double)(last - first) / 1e9;
 	out->warm_up_seconds = (double)warm_up / 1e9;
@@ -264,7 +266,7 @@ int bench_run(const struct bench_setup *setup, const struct bench_load *load,
 	sigaction(SIGTERM, &old[1], NULL);
 	status = verdict(&w, status, error_text, error_bytes);
 	if (!status)
-		merge(out, w.shared);
+		merge(out, setup, w.shared);
 	shared_destroy(w.shared);
 	free(w.pids);
 	return status;

@@ -126,6 +126,7 @@ struct bench_setup {
 	struct bench_extent warm_up;
 	struct bench_extent measured; /* both 0: until the load ends */
 	enum bench_on_miss on_miss;
+	double rate; /* open loop: operations begin so often, of all workers; 0: closed */
 	uint64_t miss_penalty_us; /* the time a backend takes; slept, or spun below 100 us */
 	uint32_t poll_interval_us;
 	uint32_t open_groups; /* 0: the default */
@@ -152,6 +153,7 @@ void bench_space_add(struct bench_space *, const struct plan *);
 
 /* The sum over all workers, of the measured part. */
 struct bench_result {
+	double rate; /* that was asked for; 0: a closed loop */
 	uint32_t workers;
 	double seconds; /* from the first worker's start to the last one's end */
 	double warm_up_seconds;

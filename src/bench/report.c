@@ -9,6 +9,13 @@
 #include "fabric/names.h"
 
 #define GETS_FOR_RATIO 1000u
+/* Arrivals are random: a short run has a few less than it should. */
+#define RATE_SUSTAINED 0.97
+
+static double report_throughput(const struct bench_result *b)
+{
+	return b->seconds > 0 ? (double)b->tally.operations / b->seconds : 0;
+}
 
 PRINTF_LIKE(2, 3) static void warn(struct bench_report *r, const char *format, ...)
 {
@@ -62,6 +69,11 @@ void report_warn(struct bench_report *r)
 		     "client-bound: %u workers share %ld processors, so latencies include "
 		     "waiting for one",
 		     r->result->workers, processors);
+	if (r->result->rate > 0 && report_throughput(r->result) < RATE_SUSTAINED * r->result->rate)
+		warn(r,
+		     "overload: of %.0f operations a second that were due only %.0f were done, so "
+		     "latencies grow with the length of the run",
+		     r->result->rate, report_throughput(r->result));
 	if (n->sets_again)
 		warn(r, "%llu Sets were given up because others kept changing the key",
 		     (unsigned long long)n->sets_again);

@@ -12,7 +12,7 @@ struct config {
 	uint64_t keys, value_bytes, size, group_objects, group_objects_max, open_groups;
 	double cache_percent;
 	uint64_t threads, processes, operations, seconds, warmup_seconds, seed;
-	double warmup;
+	double warmup, rate;
 	uint64_t poll_interval, miss_penalty;
 	unsigned on_miss;
 	bool preload, verify, stress, progress, lru, count_verbs;
@@ -57,6 +57,10 @@ static const struct opt options[] = {
     OPT_FLAG(struct config, preload, "preload", 0, "Store every key once before the warm-up."),
     OPT_CHOICE(struct config, on_miss, "on-miss", 0, "fill", "fill|ignore",
 	       "What follows a Get that misses; the Set that fills is no operation of its own."),
+    OPT_DOUBLE(
+	struct config, rate, "rate", 0, "0", "op/s", 0, 1e12,
+	"Open loop: so many operations begin in a second, by all threads, at random moments; "
+	"latencies count from there.  0: each thread goes on as soon as it can."),
     OPT_DURATION(struct config, miss_penalty, "miss-penalty", 0, "0", "TIME", 0, LOAD_TIME_MAX_US,
 		 "What a miss costs beside: the time of a backend, slept (below 100 us: spun)."),
     OPT_FLAG(struct config, verify, "verify", 0,
@@ -147,6 +151,7 @@ static void fill_setup(const struct config *c, struct bench_setup *setup)
 			.ns = c->warmup_seconds * 1000},
 	    .measured = {.operations = c->seconds ? 0 : c->operations, .ns = c->seconds * 1000},
 	    .on_miss = c->on_miss == 0 ? BENCH_MISS_FILL : BENCH_MISS_IGNORE,
+	    .rate = c->rate,
 	    .miss_penalty_us = c->miss_penalty,
 	    .poll_interval_us = (uint32_t)c->poll_interval,
 	    .open_groups = (uint32_t)c->open_groups,

@@ -21,7 +21,7 @@ struct config {
 	unsigned on_miss, by;
 	uint64_t value_bytes, size, group_objects, group_objects_max, object_bytes, cache_objects;
 	uint64_t open_groups;
-	double cache_percent, warmup;
+	double cache_percent, warmup, rate;
 	uint64_t threads, processes, requests, seed, poll_interval, miss_penalty, lag;
 	bool footprint, own_sizes, gets_only, verify, progress, lru, count_verbs;
 };
@@ -79,6 +79,10 @@ static const struct opt options[] = {
 	       "trace as well; as-recorded does nothing beside."),
     OPT_FLAG(struct config, gets_only, "gets-only", 0,
 	     "Take every request for a Get, whatever the trace calls it."),
+    OPT_DOUBLE(
+	struct config, rate, "rate", 0, "0", "op/s", 0, 1e12,
+	"Open loop: so many operations begin in a second, by all threads, at random moments; "
+	"latencies count from there.  0: each thread goes on as soon as it can."),
     OPT_DURATION(struct config, miss_penalty, "miss-penalty", 0, "0", "TIME", 0, LOAD_TIME_MAX_US,
 		 "What a miss costs beside: the time of a backend, slept (below 100 us: spun)."),
     OPT_FLAG(struct config, verify, "verify", 0,
@@ -201,6 +205,7 @@ static void fill_setup(const struct config *c, struct bench_setup *setup)
 	    .processes = (uint32_t)c->processes,
 	    .threads = (uint32_t)c->threads,
 	    .on_miss = c->on_miss == MISS_FILL ? BENCH_MISS_FILL : BENCH_MISS_IGNORE,
+	    .rate = c->rate,
 	    .miss_penalty_us = c->miss_penalty,
 	    .poll_interval_us = (uint32_t)c->poll_interval,
 	    .open_groups = (uint32_t)c->open_groups,

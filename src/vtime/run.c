@@ -244,6 +244,7 @@ static void fill_result(struct run *r, const struct cache_counters *cache_before
 	w->verbs = fab_counts_since(vt_world_counts(r->cluster.world), verbs_before);
 	memset(out, 0, sizeof(*out));
 	bench_result_add(out, w);
+	out->rate = r->setup->bench->rate;
 	out->workers = r->member_count;
 	out->seconds = (double)(w->end_ns - w->start_ns) / 1e9;
 	out->warm_up_seconds = (double)w->warm_up_ns / 1e9;

@@ -166,6 +166,38 @@ static void test_penalty_and_time(void **state)
 	drop_scene(&s);
 }
 
+/*
+ * Open loop: what was asked for is done while there is time, and an operation's latency is that of
+ * a closed loop when there is plenty of it; above what the threads can do, latencies grow with the
+ * run.
+ */
+static void test_open_loop(void **state)
+{
+	double rates[] = {20e3, 500e3, 20e6};
+	uint64_t p50[3];
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct scene s;
+
+		make_scene(&s, "ycsb-c:keys=20k,sizes=256", "forge", 1);
+		s.bench.rate = rates[i];
+		s.bench.warm_up.operations = 0;
+		run_scene(&s);
+		double rate = (double)s.results[0].tally.operations / s.results[0].seconds;
+
+		if (i < 2)
+			assert_true(rate > 0.9 * rates[i] && rate < 1.1 * rates[i]);
+		else
+			assert_true(rate < 0.5 * rates[i]);
+		p50[i] = hist_percentile_ns(&s.results[0].latency[BENCH_ALL], 50);
+		drop_scene(&s);
+	}
+	/* Few operations a second poll at nearly each of them. */
+	assert_true(p50[0] > 4000 && p50[0] < 10000);
+	assert_true(p50[1] > 4000 && p50[1] < 10000);
+	assert_true(p50[2] > 100000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +205,7 @@ int main(void)
 	    cmocka_unit_test(test_right_and_clean),
 	    cmocka_unit_test(test_points),
 	    cmocka_unit_test(test_penalty_and_time),
+	    cmocka_unit_test(test_open_loop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
