@@ -128,6 +128,13 @@ void member_lose(struct client *, struct member *, struct attachment *);
 int member_refuse(struct client *, struct member *, struct cache_key);
 int member_refuse_all(struct client *, struct member *);
 
+/*
+ * Delete at a member that is back what was refused meanwhile, and publish it when nothing is left;
+ * by the mender, with a seat of its own.  0; FORGE_E_NODE, FORGE_E_AGAIN, FORGE_E_NO_MEMORY, and
+ * then the member is lost as before and knows what is left.
+ */
+int settle(struct client *, struct member *, struct seat *);
+
 /* Start and end the thread that looks after lost members.  0 or FORGE_E_SYSTEM. */
 int mend_start(struct client *);
 void mend_stop(struct client *);

@@ -136,41 +136,6 @@ static int is_fenced(struct attachment *a, const struct member *m)
 	return 0;
 }
 
-/* Delete what was refused, and publish when nothing is left.  0 or why not. */
-static int settle(struct client *c, struct member *m, struct attachment *a, struct cache *cache)
-{
-	uint8_t bytes[LAYOUT_KEY_BYTES_MAX];
-	uint32_t at = 0;
-	int status = 0;
-
-	while (!status) {
-		struct cache_key key;
-
-		pthread_mutex_lock(&c->lock);
-		int all = m->refused.is_too_much;
-		int more = !all && refused_next(&m->refused, &at, &key);
-
-		if (all) {
-			refused_clear(&m->refused);
-			at = 0;
-		} else if (more) {
-			memcpy(bytes, key.data, key.bytes);
-			key.data = bytes;
-		} else {
-			member_came(c, m, a);
-		}
-		pthread_mutex_unlock(&c->lock);
-		if (!all && !more)
-			return 0;
-		status = all ? cache_flush(cache) : cache_delete(cache, key);
-		if (status == FORGE_MISS)
-			status = 0;
-		if (status && all)
-			member_refuse_all(c, m);
-	}
-	return status;
-}
-
 /* As many as there are sessions; who finds none makes his own. */
 static void connect_ahead(struct client *c, struct attachment *a)
 {
@@ -201,7 +166,7 @@ static int bring_back(struct client *c, struct member *m, struct attachment *a, 
 	if (!status)
 		connect_ahead(c, a);
 	if (!status)
-		status = settle(c, m, a, &seat->cache);
+		status = settle(c, m, seat);
 	if (seat) {
 		if (status != FORGE_E_NODE)
 			seat_drain(seat);

@@ -302,9 +302,8 @@ def a_server_on_several_nodes(t):
     t.on_pool("check").expect(0)
 
 
-@case
-def the_module_on_several_nodes(t):
-    nodes = Nodes(t)
+def module(t):
+    """The module of this build, or a skip."""
     shared = os.path.join(BUILD_ROOT, "src/libforge.so.0")
     if "san.so" in subprocess.run(["ldd", shared], capture_output=True, text=True, check=True).stdout:
         raise Skip("a Python without sanitizer cannot load this build")
@@ -312,7 +311,13 @@ def the_module_on_several_nodes(t):
     sys.path.insert(0, os.path.join(SOURCE_ROOT, "python"))
     sys.dont_write_bytecode = True
     import forge  # pylint: disable=import-outside-toplevel,import-error
+    return forge
 
+
+@case
+def the_module_on_several_nodes(t):
+    forge = module(t)
+    nodes = Nodes(t)
     names = [f"key{i}" for i in range(200)]
     with forge.Cache(nodes.all(2, 0, 1)) as c:
         for name in names:
@@ -331,6 +336,71 @@ def the_module_on_several_nodes(t):
         assert 0 < refused < 150, refused
     with forge.Cache(nodes.all(1, 2, 0)) as c:
         c.get("key0")  # two of three are enough to begin with
+
+
+def behind(t, i, *addresses):
+    """A node with a name of its own, reached by sockets."""
+    name = f"{t.pool}-{i}"
+    t.shm_files.append("/dev/shm" + name.removeprefix("shm:"))
+    return name, lambda *more: Node(t, "--pool", name, *more, *(
+        word for address in addresses for word in ("--listen", address)))
+
+
+@case
+def every_node_on_a_fabric_of_its_own(t):
+    """Killed behind a socket, with its memory surviving: back warm, but for what was refused."""
+    forge = module(t)
+    name, start = behind(t, "a", "unix:" + t.path("a"))
+    first = start("--size", "16M")
+    _, start_second = behind(t, "b", "tcp://127.0.0.1:0")
+    second = start_second("--size", "16M")
+    third = behind(t, "c")[1]("--size", "16M")
+    pool = ",".join((first.listens[0], second.listens[0], third.ready.split()[1]))
+    names = [f"key{i}" for i in range(300)]
+    with forge.Cache(pool) as c:
+        for key in names:
+            c.set(key, b"old")
+        assert len(c.get_many(names)) == 300
+        first.end(signal.SIGKILL)
+        wait_until(lambda: len(c.get_many(names)) < 300, "the loss is not noticed")
+        refused = set()
+        for key in names[::3]:
+            try:
+                c.set(key, b"new")
+            except forge.Error as error:
+                assert error.name == "FORGE_E_NODE", error
+                refused.add(key)
+        assert 10 < len(refused) < 90, refused
+        first = start()
+        assert " warm: " in first.ready, first.ready
+        wait_until(lambda: len(c.get_many(names)) == 300 - len(refused), "it does not come back")
+        now = c.get_many(names)
+        assert not refused & set(now)
+        assert all(now[key] == (b"new" if i % 3 == 0 else b"old")
+                   for i, key in enumerate(names) if key not in refused), now
+    t.forge("check", "--pool", name).expect(0)
+
+
+@case
+def a_frozen_node_is_lost_and_thaws(t):
+    """Stopped, it neither answers nor ends its connections: the deadline of the name decides."""
+    forge = module(t)
+    _, start = behind(t, "a", "unix:" + t.path("a"))
+    frozen = start("--size", "16M")
+    other = behind(t, "b")[1]("--size", "16M")
+    pool = frozen.listens[0] + "?timeout=500ms," + other.ready.split()[1]
+    names = [f"key{i}" for i in range(200)]
+    with forge.Cache(pool) as c:
+        for key in names:
+            c.set(key, b"v")
+        frozen.process.send_signal(signal.SIGSTOP)
+        found = c.get_many(names)
+        lost = c.stats()["gets_lost"]
+        assert 0 < lost and len(found) == 200 - lost, (lost, len(found))
+        # From now on nobody waits for it: each of these is a miss at once, or would be.
+        assert len(c.get_many(names * 50)) == len(found)
+        frozen.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: len(c.get_many(names)) == 200, "it does not come back")
 
 
 @case
