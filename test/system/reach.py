@@ -165,12 +165,13 @@ def mapped_and_far_processes_share_a_pool(t):
     on_url(t, "check").expect(0)
 
 
-def start_bench(t, name, *arguments):
+def start_bench(t, name, *arguments, others=0):
+    """A load that has attached, beside others."""
     bench = subprocess.Popen([FORGE, "bench", "--pool", name, "--seconds", "1h", "--keys", "20000",
-                              "--workload", "ycsb-a", "--progress", *arguments],
+                              "--workload", "ycsb-a", *arguments],
                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=t.env)
     t.processes.append(bench)
-    assert bench.stderr.read(1)  # it is at work
+    wait_until(lambda: len(attached(t)) == 1 + others, "the load does not attach")
     return bench
 
 
@@ -203,7 +204,7 @@ def a_killed_client_is_recovered(t):
 def a_client_that_sleeps_is_not_dead(t):
     serve(t, "--size", "8M")
     bench = start_bench(t, t.url, "--processes", "1")
-    other = start_bench(t, t.pool, "--processes", "1")
+    other = start_bench(t, t.pool, "--processes", "1", others=1)
     before = {n["cn"]: n["pid"] for n in attached(t)}
     assert len(before) == 2, before
     pids = [int(p) for p in subprocess.run(["pgrep", "-P", str(bench.pid)], stdout=subprocess.PIPE,
