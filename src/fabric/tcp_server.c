@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,10 +34,9 @@
 
 #define TIMEOUT_MS_DEFAULT 10000u
 
-/* A yield that takes longer let somebody else run; then nobody looks without sleeping for a while.
- */
-#define YIELD_NS 20000u
-#define CALM_NS	 20000000u
+/* Vain looks in a row until a thread sleeps at once, and sleeps until it tries again. */
+#define PATIENCE_MAX   8u
+#define PATIENCE_RETRY 32u
 
 /* Accepted in one go, so that connections go on meanwhile. */
 #define ACCEPT_MAX 64
@@ -298,14 +296,38 @@ static void close_all(struct tcp_thread *t)
 }
 
 /*
- * Let whoever else wants this processor have it, the client perhaps.  Was it soon back?  If not,
- * there are others, and who sleeps until there is something gets it back sooner than who waits for
- * the end of their time slices.
+ * Whether to look for more without sleeping.  It pays where the next request comes soon, and not
+ * where the client waits for this very processor, or none is about to ask: who looked in vain
+ * several times sleeps at once, and tries again only now and then.
  */
-static int yield_quickly(uint64_t now_ns)
+struct patience {
+	unsigned left;		/* vain looks that are still forgiven */
+	unsigned sleeps;	/* since then, while none is left */
+	int looks;		/* without sleeping, now */
+	uint64_t vain_since_ns; /* it has found nothing since; 0: it has, at the last look */
+};
+
+/* Something came. */
+static void patience_found(struct patience *p)
 {
-	sched_yield();
-	return server_now_ns() - now_ns < YIELD_NS;
+	if (p->looks && p->vain_since_ns)
+		p->left = PATIENCE_MAX;
+	p->vain_since_ns = 0;
+	p->looks = p->left > 0 || ++p->sleeps % PATIENCE_RETRY == 0;
+}
+
+/* Nothing did. */
+static void patience_in_vain(struct patience *p, uint64_t spin_ns)
+{
+	uint64_t now_ns = server_now_ns();
+
+	if (!p->vain_since_ns)
+		p->vain_since_ns = now_ns;
+	if (now_ns - p->vain_since_ns < spin_ns)
+		return;
+	p->looks = 0;
+	if (p->left > 0)
+		p->left--;
 }
 
 static void *thread_main(void *argument)
@@ -313,32 +335,27 @@ static void *thread_main(void *argument)
 	struct tcp_thread *t = argument;
 	struct tcp_server *s = t->server;
 	struct epoll_event events[EVENTS_MAX];
-	uint64_t active_ns = server_now_ns(), swept_ns = active_ns, calm_ns = 0;
-	int spins = 1;
+	struct patience patience = {.left = PATIENCE_MAX};
+	uint64_t swept_ns = server_now_ns();
 
 	while (!atomic_load_explicit(&s->is_stopping, memory_order_relaxed)) {
-		int timeout_ms = t->ready || spins ? 0 : t->greeting > 0 ? SWEEP_MS : -1;
+		int may_sleep = !t->ready && !patience.looks;
+		int timeout_ms = !may_sleep ? 0 : t->greeting > 0 ? SWEEP_MS : -1;
 		int n = epoll_wait(t->epoll, events, EVENTS_MAX, timeout_ms);
 
 		for (int i = 0; i < n; i++)
 			handle(t, events[i].data.ptr);
+		if (n > 0 && s->spin_ns > 0)
+			patience_found(&patience);
+		else if (n <= 0 && patience.looks)
+			patience_in_vain(&patience, s->spin_ns);
 		if (t->ready)
 			take_ready_turns(t);
-		else if (n > 0)
-			spins = s->spin_ns > 0;
-		if (n > 0 && t->greeting == 0 && !spins)
+		if (t->greeting == 0)
 			continue;
 		uint64_t now_ns = server_now_ns();
 
-		if (n > 0)
-			active_ns = now_ns;
-		else if (now_ns - active_ns >= s->spin_ns || now_ns < calm_ns)
-			spins = 0;
-		else if (!yield_quickly(now_ns)) {
-			spins = 0;
-			calm_ns = now_ns + CALM_NS;
-		}
-		if (t->greeting > 0 && now_ns - swept_ns > (uint64_t)SWEEP_MS * 1000000) {
+		if (now_ns - swept_ns > (uint64_t)SWEEP_MS * 1000000) {
 			swept_ns = now_ns;
 			sweep(t);
 		}

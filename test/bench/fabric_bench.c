@@ -1,7 +1,7 @@
 /*
  * fabric_bench.c: verbs over TCP and Unix sockets beside a bare echo with the same framing.
  *
- *	fabric_bench [SLICE_MS [ROUNDS]]
+ *	fabric_bench [SLICE_MS [ROUNDS [ROWS]]]
  *
  * The subject is the node's server over 64 MiB in a process of its own, and clients of the tcp
  * provider in this one, each a thread: 8-byte READs at random, `depth` of them out all the time;
@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +41,7 @@
 #define MEMORY_BYTES (64u << 20)
 #define CLIENTS_MAX  4u
 #define DEPTH_MAX    64u
-#define GROUP_OPS    16u
+#define GROUP_OPS    32u
 #define ROUNDS_MAX   32u
 #define FRAME_BYTES  16u
 #define SPIN_US	     50u
@@ -80,6 +79,7 @@ struct server {
 /* Of a child, as of its last look. */
 struct seen {
 	_Atomic uint64_t cpu_ns, receives;
+	_Atomic int is_ready;
 };
 
 static void report(struct seen *seen, struct tcp_server *server)
@@ -87,7 +87,7 @@ static void report(struct seen *seen, struct tcp_server *server)
 	struct timespec nap = {.tv_nsec = 1000000};
 	struct tcp_server_counts n = {0};
 
-	for (;;) {
+	for (atomic_store(&seen->is_ready, 1);;) {
 		if (server)
 			tcp_server_count(server, &n);
 		atomic_store(&seen->receives, n.receives);
@@ -100,10 +100,10 @@ struct echo {
 	struct tcp_listener listener;
 };
 
-/* Receive, looking for SPIN_US before sleeping.  0 at the end. */
-static ssize_t receive_hybrid(int fd, unsigned char *buf, size_t bytes)
+/* Receive, looking for a while before sleeping.  0 at the end. */
+static ssize_t receive_hybrid(int fd, unsigned char *buf, size_t bytes, uint64_t spin_ns)
 {
-	uint64_t since_ns = now_ns();
+	uint64_t since_ns = 0;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	for (;;) {
@@ -111,10 +111,10 @@ static ssize_t receive_hybrid(int fd, unsigned char *buf, size_t bytes)
 
 		if (n >= 0 || errno != EAGAIN)
 			return n;
-		if (now_ns() - since_ns > SPIN_US * 1000)
+		if (!since_ns)
+			since_ns = now_ns();
+		else if (now_ns() - since_ns > spin_ns)
 			poll(&p, 1, -1);
-		else
-			sched_yield();
 	}
 }
 
@@ -124,7 +124,7 @@ static void *echo_client(void *argument)
 	unsigned char buf[65536];
 	ssize_t n;
 
-	while ((n = receive_hybrid(fd, buf, sizeof(buf))) > 0)
+	while ((n = receive_hybrid(fd, buf, sizeof(buf), SPIN_US * 1000)) > 0)
 		for (ssize_t at = 0; at < n;) {
 			ssize_t sent = send(fd, buf + at, (size_t)(n - at), MSG_NOSIGNAL);
 
@@ -186,6 +186,8 @@ static void start(struct server *s, const char *where, unsigned threads)
 			die("starting a server");
 		report(s->seen, server);
 	}
+	while (!atomic_load(&s->seen->is_ready))
+		poll(NULL, 0, 1);
 	/* The child has its copies of the sockets. */
 	for (unsigned i = 0; threads && i < server->listener_count; i++)
 		close(server->listeners[i].fd);
@@ -231,7 +233,7 @@ static void *run_echo(void *argument)
 	if (send(fd, buf, l->depth * FRAME_BYTES, 0) < 0)
 		die("send");
 	while (last_ns < end_ns) {
-		ssize_t n = receive_hybrid(fd, buf, sizeof(buf));
+		ssize_t n = receive_hybrid(fd, buf, sizeof(buf), FAB_SPIN_NS);
 
 		if (n <= 0 || send(fd, buf, (size_t)n, 0) != n)
 			die("echo");
@@ -285,7 +287,7 @@ static void run_single(struct load *l, struct fab *f)
 }
 
 /*
- * In groups, each kicked, so that the node works on the first while the next is being prepared;
+ * In halves, each kicked, so that the node works on the first while the next is being prepared;
  * otherwise all 64 would go to and fro as one, and one side always wait for the other.
  */
 static void post_groups(struct fab *f, struct fab_op *ops, unsigned n)
@@ -482,10 +484,12 @@ int main(int argc, char **argv)
 {
 	uint64_t slice_ms = argc > 1 ? strtoul(argv[1], NULL, 10) : 200;
 	unsigned rounds = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 9;
+	unsigned count = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : ARRAY_COUNT(rows);
 	int good = 1;
 
-	if (slice_ms == 0 || rounds == 0 || rounds > ROUNDS_MAX) {
-		fprintf(stderr, "usage: fabric_bench [SLICE_MS [ROUNDS]], at most %u rounds\n",
+	if (slice_ms == 0 || rounds == 0 || rounds > ROUNDS_MAX || count > ARRAY_COUNT(rows)) {
+		fprintf(stderr,
+			"usage: fabric_bench [SLICE_MS [ROUNDS [ROWS]]], at most %u rounds\n",
 			ROUNDS_MAX);
 		return 2;
 	}
@@ -495,7 +499,7 @@ int main(int argc, char **argv)
 	     "READs, M/s    median us");
 	puts("via   depth clients threads       M/s      M/s  ratio   echo  node   own   once  "
 	     "least-most    echo   READ");
-	for (unsigned i = 0; i < ARRAY_COUNT(rows); i++)
+	for (unsigned i = 0; i < count; i++)
 		good &= measure_row(&rows[i], slice_ms * 1000000, rounds);
 	return good ? 0 : 1;
 }
