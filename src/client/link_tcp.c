@@ -170,6 +170,7 @@ static int open_tcp(const struct pool_name *name, int flags, const struct pass_w
 	settings_of(name, t->where, sizeof(t->where), &t->settings);
 	t->settings.role = flags & LINK_READ_ONLY ? WIRE_READ_ONLY : WIRE_FULL;
 	t->settings.fingerprint = layout_fingerprint();
+	t->settings.joins = 1;
 	t->settings.lost = &t->lost;
 	pool_clock_init(&t->clock, &clock_source, t);
 	t->liveness = (struct liveness){t, hold, release};

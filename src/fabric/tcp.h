@@ -38,8 +38,9 @@ struct tcp_settings {
 	const char *where; /* tcp://host:port, tcp://[address]:port or unix:/path */
 	uint8_t instance[WIRE_INSTANCE_BYTES]; /* tcp_instance(); the same for all of a client */
 	uint8_t role;			       /* enum wire_role, the least needed; 0: full */
-	uint64_t fingerprint;		       /* of the layout one was built with; 0: any */
-	uint32_t deadline_ms;		       /* of an op, and of connecting */
+	uint8_t joins;		 /* data connections: the instance has a control connection */
+	uint64_t fingerprint;	 /* of the layout one was built with; 0: any */
+	uint32_t deadline_ms;	 /* of an op, and of connecting */
 	const struct pass *pass; /* key and TLS, borrowed while one dials; NULL: none */
 	/*
 	 * NULL, or shared by all connections of the instance, 0 at first, and borrowed by them: the

@@ -178,7 +178,7 @@ static int write_welcome(struct tcp_conn *c, const struct wire_hello *h, uint64_
 		       "version of forge on both sides");
 		return FORGE_E_LAYOUT;
 	}
-	int status = tcp_instance_attach(s, h->instance, mark, c);
+	int status = tcp_instance_attach(s, h, mark, c);
 
 	if (status)
 		refuse_instance(c, out, status);
@@ -300,7 +300,7 @@ static int take_hello(struct tcp_conn *c, const struct wire_hello *h, struct ans
 
 	if (h->magic != WIRE_MAGIC || h->version == 0 || h->kind < WIRE_DATA ||
 	    h->kind > WIRE_CONTROL || h->role < WIRE_FULL || h->role > WIRE_METRICS || h->zero[0] ||
-	    h->zero[1] || h->zero[2])
+	    h->zero[1] || (h->flags & ~WIRE_HELLO_FLAGS))
 		return BROKEN;
 	if (d && door_has_tls(d) && c->guest->address && !c->tls)
 		refuse(c, out, FORGE_E_DENIED,

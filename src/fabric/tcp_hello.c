@@ -277,7 +277,8 @@ int tcp_hello(struct tcp_stream *s, const struct tcp_settings *settings, enum wi
 		      .kind = (uint8_t)kind,
 		      .role = settings->role ? settings->role : WIRE_FULL,
 		      .features = WIRE_FEATURES_KNOWN,
-		      .fingerprint = settings->fingerprint},
+		      .fingerprint = settings->fingerprint,
+		      .flags = settings->joins ? WIRE_JOINS : 0},
 	    .e = {error_text, error_bytes},
 	};
 	int status = FORGE_OK;

@@ -38,11 +38,14 @@ static struct tcp_instance *create(struct tcp_server *s, const uint8_t id[WIRE_I
 	return i;
 }
 
-static int attach_locked(struct tcp_server *s, const uint8_t id[WIRE_INSTANCE_BYTES], uint64_t mark,
+static int attach_locked(struct tcp_server *s, const struct wire_hello *h, uint64_t mark,
 			 struct tcp_conn *c)
 {
-	struct tcp_instance **link = find(s, id), *i = *link;
+	struct tcp_instance **link = find(s, h->instance), *i = *link;
 
+	/* It had one: the instance has ended, and all that was known of it is gone. */
+	if (c->kind == WIRE_DATA && (h->flags & WIRE_JOINS) && !(i && i->control))
+		return FORGE_E_AGAIN;
 	if (i && (atomic_load(&i->ended) || (c->kind == WIRE_CONTROL && i->control)))
 		return FORGE_E_AGAIN;
 	/* An instance's name is no secret where others can listen. */
@@ -52,7 +55,7 @@ static int attach_locked(struct tcp_server *s, const uint8_t id[WIRE_INSTANCE_BY
 	if (s->door && !door_still_knows(s->door, mark))
 		return FORGE_E_DENIED;
 	if (!i)
-		i = create(s, id, link);
+		i = create(s, h->instance, link);
 	if (!i)
 		return FORGE_E_NO_MEMORY;
 	i->mark = mark;
@@ -64,11 +67,11 @@ static int attach_locked(struct tcp_server *s, const uint8_t id[WIRE_INSTANCE_BY
 	return FORGE_OK;
 }
 
-int tcp_instance_attach(struct tcp_server *s, const uint8_t id[WIRE_INSTANCE_BYTES], uint64_t mark,
+int tcp_instance_attach(struct tcp_server *s, const struct wire_hello *h, uint64_t mark,
 			struct tcp_conn *c)
 {
 	pthread_mutex_lock(&s->lock);
-	int status = attach_locked(s, id, mark, c);
+	int status = attach_locked(s, h, mark, c);
 
 	pthread_mutex_unlock(&s->lock);
 	return status;

@@ -153,7 +153,7 @@ int tcp_listen_accept(const struct tcp_listener *, uint32_t timeout_ms);
  * 0; FORGE_E_AGAIN when it has ended or has a control connection already; FORGE_E_DENIED when the
  * instance came in by another key, or this one has been withdrawn; FORGE_E_NO_MEMORY.
  */
-int tcp_instance_attach(struct tcp_server *, const uint8_t id[WIRE_INSTANCE_BYTES], uint64_t mark,
+int tcp_instance_attach(struct tcp_server *, const struct wire_hello *, uint64_t mark,
 			struct tcp_conn *c);
 
 /* End every instance whose key the door does not know any more.  How many. */

@@ -60,7 +60,8 @@ enum wire_role {
  *   12-15  features
  *   16-31  instance     the same for all connections of one instance
  *   32-39  fingerprint  of the layout it was built with, or 0 if it does not look
- *   40-63  zero
+ *   40-47  flags        WIRE_JOINS
+ *   48-63  zero
  */
 struct wire_hello {
 	uint64_t magic;
@@ -70,8 +71,16 @@ struct wire_hello {
 	uint32_t features;
 	uint8_t instance[WIRE_INSTANCE_BYTES];
 	uint64_t fingerprint;
-	uint64_t zero[3];
+	uint64_t flags;
+	uint64_t zero[2];
 };
+
+/*
+ * A data connection of an instance that has a control connection, and is not welcome without it:
+ * the instance has ended and is forgotten, and its locks may be somebody else's.
+ */
+#define WIRE_JOINS	 UINT64_C(1)
+#define WIRE_HELLO_FLAGS WIRE_JOINS
 
 /* Heads whatever is sent between hello and the first request; `bytes` follow, bounded. */
 struct wire_step {
@@ -203,6 +212,7 @@ static_assert(sizeof(struct wire_hello) == 64, "");
 static_assert(offsetof(struct wire_hello, version) == 8, "");
 static_assert(offsetof(struct wire_hello, instance) == 16, "");
 static_assert(offsetof(struct wire_hello, fingerprint) == 32, "");
+static_assert(offsetof(struct wire_hello, flags) == 40, "");
 static_assert(sizeof(struct wire_step) == 8, "");
 static_assert(sizeof(struct wire_welcome) == 128, "");
 static_assert(offsetof(struct wire_welcome, export_bytes) == 8, "");

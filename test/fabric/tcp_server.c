@@ -44,7 +44,7 @@ static void test_hello(void **state)
 
 	/* Hellos that are none are closed without a word. */
 	struct tcp_settings t = settings_for(&w);
-	struct wire_hello hellos[8];
+	struct wire_hello hellos[9];
 
 	for (unsigned i = 0; i < ARRAY_COUNT(hellos); i++)
 		hellos[i] = hello_of(&t, WIRE_DATA);
@@ -55,7 +55,8 @@ static void test_hello(void **state)
 	hellos[4].kind = 3;
 	hellos[5].role = 0;
 	hellos[6].role = 9;
-	hellos[7].zero[2] = 1;
+	hellos[7].zero[1] = 1;
+	hellos[8].flags = WIRE_HELLO_FLAGS + 1;
 	for (unsigned i = 0; i < ARRAY_COUNT(hellos); i++) {
 		int fd = bare(&w);
 
