@@ -38,6 +38,9 @@
 #define PATIENCE_MAX   8u
 #define PATIENCE_RETRY 32u
 
+/* Turns of one connection in a row without asking epoll about the others. */
+#define LATEST_MAX 8u
+
 /* Accepted in one go, so that connections go on meanwhile. */
 #define ACCEPT_MAX 64
 
@@ -63,6 +66,8 @@ static void conn_close(struct tcp_thread *t, struct tcp_conn *c)
 {
 	if (c->is_ready)
 		unready(t, c);
+	if (t->latest == c)
+		t->latest = NULL;
 	if (c->state <= TCP_CONN_PROOF)
 		t->greeting--;
 	if (c->guest)
@@ -282,8 +287,10 @@ static void handle(struct tcp_thread *t, void *what)
 		adopt_arrived(t);
 	else if (l >= s->listeners && l < s->listeners + s->listener_count)
 		accept_some(t, l);
-	else if (!((struct tcp_conn *)what)->is_ready)
+	else if (!((struct tcp_conn *)what)->is_ready) {
+		t->latest = what;
 		take_turn(t, what);
+	}
 }
 
 static void close_all(struct tcp_thread *t)
@@ -330,24 +337,48 @@ static void patience_in_vain(struct patience *p, uint64_t spin_ns)
 		p->left--;
 }
 
+/*
+ * While looking: who asked last is likely to ask next, and a look at its socket brings the request
+ * along.  Not for ever, since it may keep asking while others wait.  Did it?
+ */
+static int look_at_latest(struct tcp_thread *t)
+{
+	uint64_t before = atomic_load_explicit(&t->counts.receives, memory_order_relaxed);
+
+	if (!t->latest || t->latest->is_ready || t->latest->waits_out ||
+	    ++t->latest_in_row > LATEST_MAX)
+		return 0;
+	take_turn(t, t->latest);
+	return atomic_load_explicit(&t->counts.receives, memory_order_relaxed) != before;
+}
+
+/* Sleep, if that is permitted, until there is something, and deal with it.  Was there any? */
+static int wait_and_handle(struct tcp_thread *t, int timeout_ms)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int n = epoll_wait(t->epoll, events, EVENTS_MAX, timeout_ms);
+
+	t->latest_in_row = 0;
+	for (int i = 0; i < n; i++)
+		handle(t, events[i].data.ptr);
+	return n > 0;
+}
+
 static void *thread_main(void *argument)
 {
 	struct tcp_thread *t = argument;
 	struct tcp_server *s = t->server;
-	struct epoll_event events[EVENTS_MAX];
 	struct patience patience = {.left = PATIENCE_MAX};
 	uint64_t swept_ns = server_now_ns();
 
 	while (!atomic_load_explicit(&s->is_stopping, memory_order_relaxed)) {
 		int may_sleep = !t->ready && !patience.looks;
 		int timeout_ms = !may_sleep ? 0 : t->greeting > 0 ? SWEEP_MS : -1;
-		int n = epoll_wait(t->epoll, events, EVENTS_MAX, timeout_ms);
+		int found = (patience.looks && look_at_latest(t)) || wait_and_handle(t, timeout_ms);
 
-		for (int i = 0; i < n; i++)
-			handle(t, events[i].data.ptr);
-		if (n > 0 && s->spin_ns > 0)
+		if (found && s->spin_ns > 0)
 			patience_found(&patience);
-		else if (n <= 0 && patience.looks)
+		else if (!found && patience.looks)
 			patience_in_vain(&patience, s->spin_ns);
 		if (t->ready)
 			take_ready_turns(t);

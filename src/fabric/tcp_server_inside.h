@@ -84,7 +84,9 @@ struct tcp_thread {
 	int epoll, wake; /* wake is an eventfd */
 	struct tcp_conn *conns, *ready;
 	struct tcp_conn **ready_end;
-	unsigned greeting; /* connections that are not welcome yet */
+	struct tcp_conn *latest; /* had a request last; NULL: it is gone */
+	unsigned latest_in_row;	 /* turns of it since epoll was asked */
+	unsigned greeting;	 /* connections that are not welcome yet */
 	struct tcp_thread_counts counts;
 
 	pthread_mutex_t lock;	  /* of arrived, alone */
