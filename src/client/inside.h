@@ -26,7 +26,8 @@ struct member {
 	_Atomic(struct attachment *) now; /* NULL: lost */
 	uint64_t id;			  /* in the record; 0 for a cache on one node */
 	/* Under the client's lock, or the mender's alone: */
-	const char *name; /* NULL: not known which of the names it is */
+	const char *name;	   /* NULL: not known which of the names it is */
+	struct attachment *parked; /* what it had when the client became outdated */
 	struct refused refused;
 	uint64_t pool_id; /* of the memory it had when it was lost */
 	uint32_t line;	  /* of the registry there, and the word that was ours; 0: none */
@@ -45,8 +46,11 @@ struct client {
 	struct spread_record record;
 	uint32_t spread_epoch;
 	char **names;
+	uint64_t *places; /* [name_count] hashes of them, without options */
 	uint32_t name_count;
 	_Atomic uint32_t up_count;
+	/* A member said that the record is not the present one: no operation is begun any more. */
+	_Atomic uint8_t is_outdated;
 
 	/* Of the first member that was reached, but the plan with the smallest limit for values. */
 	struct pool pool;
@@ -114,6 +118,9 @@ void members_close(struct client *);
 void member_came(struct client *, struct member *, struct attachment *);
 
 /* ---- mend.c ------------------------------------------------------------------------------- */
+
+/* An operation ended with FORGE_E_SPREAD: so do all from now on, at whichever member. */
+void client_outdate(struct client *);
 
 /* The member's attachment with a count on it, or NULL while it is lost. */
 struct attachment *member_hold(struct client *, const struct member *);

@@ -146,37 +146,40 @@ static int check_list(const struct client *c, const struct found *f, const struc
 	return 0;
 }
 
-/* A new pool takes the place of a member that nobody else here is. */
+/* The member that was reached by that name when the record was made, or -1. */
+static int member_named(const struct spread_record *r, uint64_t place)
+{
+	for (uint32_t m = 0; m < r->member_count; m++)
+		if (r->member[m].name == place)
+			return (int)m;
+	return -1;
+}
+
+/*
+ * A new pool takes the place of the member that had its name, if that is nobody else here.  Under
+ * another name it does not: somebody with another list might still use the one it stands for.
+ */
 static int adopt(const struct client *c, struct found *f, uint32_t i, const struct spread_record *r,
 		 struct error_out *e)
 {
-	uint32_t strangers = 0, missing = 0;
-	int member = -1;
+	int member = member_named(r, c->places[i]);
 
 	if (f[i].view->was_used)
 		return REFUSE(e, FORGE_E_SPREAD,
 			      "%s is no memory node of this cache, and was used as one of its own: "
 			      "add it with 'forge spread --set', or format it anew",
 			      f[i].name);
-	for (uint32_t j = 0; j < c->name_count; j++)
-		strangers += f[j].member < 0;
-	for (uint32_t k = 0; k < r->member_count; k++) {
-		int is_there = 0;
-
-		for (uint32_t j = 0; j < c->name_count; j++)
-			is_there |= f[j].member == (int)k;
-		missing += !is_there;
-		if (!is_there && member < 0)
-			member = (int)k;
-	}
-	if (member < 0 || c->name_count != r->member_count)
-		return 0; /* check_list() says it */
-	if (strangers > 1 || missing > 1)
-		return REFUSE(
-		    e, FORGE_E_AGAIN,
-		    "%s is new, and it cannot be told which of %u missing memory nodes it "
-		    "stands for: try again when the others are back",
-		    f[i].name, missing);
+	for (uint32_t j = 0; j < c->name_count && member >= 0; j++)
+		if (f[j].member == member)
+			member = -1;
+	if (member < 0)
+		return c->name_count != r->member_count
+			   ? 0 /* check_list() says it */
+			   : REFUSE(
+				 e, FORGE_E_SPREAD,
+				 "%s is new, and no memory node of the cache had this name: put "
+				 "it in the place of a lost one with 'forge spread --set --lost'",
+				 f[i].name);
 	struct attachment *a = f[i].attachment;
 	int status = spread_join(&a->worker, &a->pool, r, r->member[member].id, f[i].view);
 
@@ -225,6 +228,7 @@ static int form(struct client *c, struct found *f, struct error_out *e)
 		members[i] = (struct spread_member){
 		    f[i].attachment->pool.pool_id,
 		    spread_weight(f[i].attachment->pool.plan.pool_bytes),
+		    c->places[i],
 		};
 	}
 	if (spread_record_make(&c->record, 0, 1, members, c->name_count))
@@ -388,9 +392,13 @@ static int take_names(struct client *c, const char *list, struct error_out *e)
 
 	if (status)
 		return status;
-	free(parsed); /* they are names; each is taken apart again where it is used */
+	/* They stay names; each is taken apart again where it is used. */
 	c->names = calloc(n, sizeof(*c->names));
-	for (; c->names && c->name_count < n; c->name_count++) {
+	c->places = calloc(n, sizeof(*c->places));
+	for (unsigned i = 0; c->places && i < n; i++)
+		c->places[i] = name_place_hash(&parsed[i]);
+	free(parsed);
+	for (; c->names && c->places && c->name_count < n; c->name_count++) {
 		size_t bytes = name_first_bytes(list);
 
 		char *name = calloc(1, bytes + 1);
@@ -434,11 +442,13 @@ void members_close(struct client *c)
 {
 	for (uint32_t i = 0; c->members && i < c->member_count; i++) {
 		attachment_drop(member_now(&c->members[i]));
+		attachment_drop(c->members[i].parked);
 		refused_clear(&c->members[i].refused);
 	}
 	for (uint32_t i = 0; i < c->name_count; i++)
 		free(c->names[i]);
 	free(c->names);
+	free(c->places);
 	free(c->members);
 }
 
@@ -452,24 +462,21 @@ int members_name_is_known(const struct client *c, const char *name)
 	return 0;
 }
 
+static uint64_t place_of(const struct client *c, const char *name)
+{
+	for (uint32_t i = 0; i < c->name_count; i++)
+		if (c->names[i] == name)
+			return c->places[i];
+	return 0;
+}
+
+/* The lost member with that id; a new pool is the one that had its name. */
 static struct member *lost_member(struct client *c, const char *name, uint64_t id)
 {
-	struct member *only = NULL;
-	uint32_t nameless = 0;
+	int at =
+	    id ? spread_record_find(&c->record, id) : member_named(&c->record, place_of(c, name));
 
-	for (uint32_t i = 0; i < c->member_count; i++) {
-		struct member *m = &c->members[i];
-
-		if (member_now(m))
-			continue;
-		if (id ? m->id == id : m->name == name)
-			return m;
-		if (!m->name) {
-			only = m;
-			nameless++;
-		}
-	}
-	return id || nameless != 1 ? NULL : only;
+	return at >= 0 && !member_now(&c->members[at]) ? &c->members[at] : NULL;
 }
 
 int members_recognise(struct client *c, const char *name, struct attachment *a,
@@ -493,7 +500,10 @@ int members_recognise(struct client *c, const char *name, struct attachment *a,
 			      v->epoch, c->spread_epoch);
 	*out = c->spread_epoch ? lost_member(c, name, is_new ? 0 : v->member) : &c->members[0];
 	if (!*out)
-		return REFUSE(&e, FORGE_E_SPREAD, "it cannot be told which member it is");
+		return REFUSE(
+		    &e, FORGE_E_SPREAD,
+		    "it is new, and the memory node that was lost had another name: put it "
+		    "in its place with 'forge spread --set --lost'");
 	if (is_new) {
 		struct spread_view *after = calloc(1, sizeof(*after));
 		int status = after

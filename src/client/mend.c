@@ -68,6 +68,21 @@ void member_lose(struct client *c, struct member *m, struct attachment *a)
 	attachment_drop(a);
 }
 
+/* What is attached is left in order when sessions and client are closed. */
+void client_outdate(struct client *c)
+{
+	pthread_mutex_lock(&c->lock);
+	int is_news = !atomic_exchange(&c->is_outdated, 1);
+
+	for (uint32_t i = 0; i < c->member_count && is_news; i++) {
+		c->members[i].parked = member_now(&c->members[i]);
+		atomic_store_explicit(&c->members[i].now, NULL, memory_order_release);
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (is_news)
+		log_warn("%s", status_sentence(FORGE_E_SPREAD));
+}
+
 struct attachment *member_hold(struct client *c, const struct member *m)
 {
 	pthread_mutex_lock(&c->lock);
@@ -296,8 +311,9 @@ static void *mend(void *argument)
 
 	pthread_mutex_lock(&c->lock);
 	while (!c->is_closing) {
-		uint64_t due_ns = now_ns() + (c->member_count > 1 ? LOOK_NS : IDLE_NS);
-		struct member *m = take_due(c, &due_ns);
+		int is_idle = c->member_count == 1 || atomic_load(&c->is_outdated);
+		uint64_t due_ns = now_ns() + (is_idle ? IDLE_NS : LOOK_NS);
+		struct member *m = atomic_load(&c->is_outdated) ? NULL : take_due(c, &due_ns);
 
 		pthread_mutex_unlock(&c->lock);
 		if (m)

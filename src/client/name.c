@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "base/parse.h"
 #include "base/status.h"
 
@@ -294,6 +295,14 @@ static const char *name_end(const char *list)
 	while ((comma = strchr(comma, ',')) && !begins_name(comma + 1))
 		comma++;
 	return comma ? comma : list + strlen(list);
+}
+
+uint64_t name_place_hash(const struct pool_name *name)
+{
+	const uint64_t parts[] = {(uint64_t)name->kind << 16 | name->port,
+				  hash_key(name->where, strlen(name->where))};
+
+	return hash_key(parts, sizeof(parts));
 }
 
 size_t name_first_bytes(const char *list)

@@ -38,7 +38,7 @@
 /* Bytes of a place, its end included: the longest path there can be. */
 #define NAME_WHERE_BYTES 4096u
 /* Nodes of a pool at most. */
-#define NAME_NODES_MAX 64u
+#define NAME_NODES_MAX 60u
 
 enum name_kind {
 	NAME_SHM,  /* where: what fabric/shm.h understands */
@@ -65,6 +65,9 @@ static inline const char *name_text(const struct pool_name *n, uint16_t at)
 {
 	return at ? n->where + at : NULL;
 }
+
+/* A hash of the place alone, without options: part of the remote format (layout/spread.h). */
+uint64_t name_place_hash(const struct pool_name *);
 
 /* Bytes of the first name of a list; behind it is a comma, or the end. */
 size_t name_first_bytes(const char *list);

@@ -100,6 +100,8 @@ static int publish_if_done(struct settling *s, struct attachment *a)
 	int done;
 
 	pthread_mutex_lock(&s->client->lock);
+	if (atomic_load(&s->client->is_outdated))
+		s->status = FORGE_E_SPREAD;
 	done = !s->status && !r->is_too_much && s->at == r->used;
 	if (done)
 		member_came(s->client, s->member, a);

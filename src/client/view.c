@@ -68,6 +68,9 @@ static MAY_WAIT int place_renew(struct view *v, uint32_t i)
 	struct member *m = &c->members[i];
 	struct place *p = &v->places[i];
 
+	/* Its places are kept: they have something to give back. */
+	if (atomic_load(&c->is_outdated))
+		return FORGE_E_SPREAD;
 	place_close(v, p);
 	struct attachment *now = member_hold(c, m);
 
@@ -206,10 +209,18 @@ static MAY_WAIT int refuse(struct view *v, uint32_t i, struct cache_key key)
 	return FORGE_E_NODE;
 }
 
+static int outdate(struct view *v)
+{
+	client_outdate(v->session->client);
+	return FORGE_E_SPREAD;
+}
+
 /* What came of a change. */
 static inline MAY_WAIT int changed(struct view *v, uint32_t i, struct cache_key key, int status)
 {
-	return unlikely(status == FORGE_E_NODE) ? refuse(v, i, key) : status;
+	if (unlikely(status == FORGE_E_NODE))
+		return refuse(v, i, key);
+	return unlikely(status == FORGE_E_SPREAD) ? outdate(v) : status;
 }
 
 int view_get(struct view *v, struct cache_key key, struct cache_value *out)
@@ -222,7 +233,9 @@ int view_get(struct view *v, struct cache_key key, struct cache_value *out)
 		status = cache_get(c, key, out);
 	if (status == 0)
 		expiry_here(v, c, out);
-	return unlikely(status == FORGE_E_NODE) ? miss_lost(v, i) : status;
+	if (unlikely(status == FORGE_E_NODE))
+		return miss_lost(v, i);
+	return unlikely(status == FORGE_E_SPREAD) ? outdate(v) : status;
 }
 
 int view_set(struct view *v, struct cache_key key, const struct cache_item *item)
@@ -356,6 +369,8 @@ int view_flush(struct view *v)
 				view_lost(v, i);
 			}
 		}
+		if (status == FORGE_E_SPREAD)
+			return outdate(v);
 		if (status && !first)
 			first = status;
 	}
@@ -377,7 +392,7 @@ int view_tend(struct view *v)
 		if (status == FORGE_E_NODE)
 			view_lost(v, i);
 		else if (status)
-			return status;
+			return status == FORGE_E_SPREAD ? outdate(v) : status;
 	}
 	return atomic_load(&client->up_count) > 0 ? 0 : FORGE_E_NODE;
 }

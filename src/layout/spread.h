@@ -31,7 +31,7 @@
 #include "layout/layout.h"
 
 #define SPREAD_PARTITIONS 4096u
-#define SPREAD_NODES_MAX  64u
+#define SPREAD_NODES_MAX  60u
 
 #define SPREAD_CLAIM_OFFSET   UINT64_C(256)
 #define SPREAD_MEMBER_OFFSET  UINT64_C(264)
@@ -51,11 +51,16 @@
  *   24     4    version of this record
  *   28     4    members
  *   32     32   zero
- *   64     16 x 64  members by id, ascending: id, weight in units of 4 KiB
+ *   64     24 x 60  members by id, ascending: id, weight in units of 4 KiB, hash of the name they
+ *                   had in the list
+ *
+ * The name is what a new pool must have to take a lost member's place without being told: if
+ * another would do, two clients with different lists could use two pools as one member.
  */
 struct spread_member {
 	uint64_t id;
 	uint64_t weight;
+	uint64_t name;
 };
 
 struct spread_record {
@@ -67,7 +72,7 @@ struct spread_record {
 	uint64_t zero[4];
 	struct spread_member member[SPREAD_NODES_MAX];
 };
-static_assert(sizeof(struct spread_record) == 64 + 16 * SPREAD_NODES_MAX, "layout");
+static_assert(sizeof(struct spread_record) == 64 + 24 * SPREAD_NODES_MAX, "layout");
 static_assert(offsetof(struct spread_record, member) == 64, "layout");
 static_assert(sizeof(struct spread_record) <= SPREAD_RECORD_STRIDE, "two in the page");
 static_assert(SPREAD_RECORD_OFFSET + 2 * SPREAD_RECORD_STRIDE == LAYOUT_SUPERBLOCK_BYTES, "layout");

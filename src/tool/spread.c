@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "cache/cn.h"
 #include "client/link.h"
+#include "client/name.h"
 #include "pool/spread.h"
 #include "tool/command.h"
 #include "tool/names.h"
@@ -63,8 +64,9 @@ struct reached {
 	struct worker worker;
 	struct pool pool;
 	struct spread_view view;
-	uint64_t id; /* as a member */
-	bool stays;  /* or joins */
+	uint64_t id;	/* as a member */
+	uint64_t place; /* hash of the name */
+	bool stays;	/* or joins */
 	struct spread_step step;
 };
 
@@ -88,10 +90,14 @@ static int fail_at(const struct reached *r, int status)
 
 static int reach(struct reached *r, const char *name, bool stays, int flags)
 {
+	struct pool_name parsed;
 	char text[512];
 
 	r->name = name;
 	r->stays = stays;
+	if (name_parse(name, &parsed, text, sizeof(text)))
+		return tool_fail(&command_spread, "%s", text);
+	r->place = name_place_hash(&parsed);
 	if (link_open(name, flags, &r->link, text, sizeof(text)))
 		return tool_fail(&command_spread, "%s", text);
 	int status = link_connect(r->link, &r->fab);
@@ -276,8 +282,8 @@ static int make_next(struct change *c)
 
 		epoch = max_u64(epoch, r->view.epoch);
 		if (r->stays)
-			members[n++] =
-			    (struct spread_member){r->id, spread_weight(r->pool.plan.pool_bytes)};
+			members[n++] = (struct spread_member){
+			    r->id, spread_weight(r->pool.plan.pool_bytes), r->place};
 	}
 	if (epoch >= FENCE_EPOCH_MAX)
 		return tool_fail(&command_spread,

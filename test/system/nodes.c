@@ -592,7 +592,7 @@ static void change_members(struct rig *r, unsigned which)
 		if (which >> i & 1)
 			members[n++] =
 			    (struct spread_member){spread_page_member(&c[i].view.page),
-						   spread_weight(c[i].pool.plan.pool_bytes)};
+						   spread_weight(c[i].pool.plan.pool_bytes), 0};
 	}
 	before = *c[0].view.record;
 	assert_int_equal(spread_record_make(&next, before.id, before.epoch + 1, members, n), 0);

@@ -182,6 +182,18 @@ def a_lost_member_is_given_up(t):
     t.forge("get", "--pool", two, "k").expect(0, b"w")
 
 
+def module(t):
+    """The module of this build, or a skip."""
+    shared = os.path.join(BUILD_ROOT, "src/libforge.so.0")
+    if "san.so" in subprocess.run(["ldd", shared], capture_output=True, text=True, check=True).stdout:
+        raise Skip("a Python without sanitizer cannot load this build")
+    os.environ["FORGE_LIBRARY"] = shared
+    sys.path.insert(0, os.path.join(SOURCE_ROOT, "python"))
+    sys.dont_write_bytecode = True
+    import forge  # pylint: disable=import-outside-toplevel,import-error
+    return forge
+
+
 def bench(t, *arguments):
     argv = [FORGE, "bench", "--pool", t.pool, "--json", t.path("bench.json"), *arguments]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=t.env)
@@ -259,6 +271,29 @@ def a_new_node_is_not_taken_for_another(t):
 
 
 @case
+def another_name_is_another_node(t):
+    """Else two clients with different lists could each have a member of their own."""
+    nodes = Nodes(t, 4)
+    three, other = nodes.all(0, 1, 2), nodes.all(0, 1, 3)
+    t.forge("set", "--pool", three, "k", "v").expect(0)
+    t.forge("get", "--pool", other, "k").expect(2, err=("had this name", "--lost"))
+    t.forge("get", "--pool", three, "k").expect(0, b"v")
+    nodes.kill(2, with_its_memory=True)
+    t.forge("get", "--pool", other, "k").expect(2, err=("had this name", "--lost"))
+    forge = module(t)
+    with forge.Cache(three) as c:
+        t.forge("spread", "--pool", other, "--set", "--lost").expect(0)
+        for key in ("a", "b", "c"):
+            try:
+                c.get(key)
+                raise AssertionError("the old members are used on")
+            except forge.Error as error:
+                assert error.name == "FORGE_E_SPREAD", error
+    t.forge("set", "--pool", other, "k", "w").expect(0)
+    t.forge("get", "--pool", other, "k").expect(0, b"w")
+
+
+@case
 def a_server_on_several_nodes(t):
     nodes = Nodes(t)
     s = Server(t, "--pool", t.pool, "-t", "2")
@@ -300,18 +335,6 @@ def a_server_on_several_nodes(t):
     wait_until(all_are_stored, "the node does not come back")
     assert s.end()[0] == 0
     t.on_pool("check").expect(0)
-
-
-def module(t):
-    """The module of this build, or a skip."""
-    shared = os.path.join(BUILD_ROOT, "src/libforge.so.0")
-    if "san.so" in subprocess.run(["ldd", shared], capture_output=True, text=True, check=True).stdout:
-        raise Skip("a Python without sanitizer cannot load this build")
-    os.environ["FORGE_LIBRARY"] = shared
-    sys.path.insert(0, os.path.join(SOURCE_ROOT, "python"))
-    sys.dont_write_bytecode = True
-    import forge  # pylint: disable=import-outside-toplevel,import-error
-    return forge
 
 
 @case

@@ -23,7 +23,7 @@ static void make_members(uint32_t n, uint64_t seed)
 {
 	for (uint32_t i = 0; i < n; i++)
 		members[i] = (struct spread_member){prng_splitmix64(&seed) | 1,
-						    spread_weight(UINT64_C(1) << 30)};
+						    spread_weight(UINT64_C(1) << 30), i};
 }
 
 static struct spread_record make(uint32_t n)
@@ -56,22 +56,22 @@ static void assert_share(uint32_t share, double due)
 /* The numbers are part of the remote format: a build that computes others reads other keys. */
 static void test_literals(void **state)
 {
-	static const struct spread_member three[] = {{11, 100}, {22, 100}, {33, 200}};
+	static const struct spread_member three[] = {{11, 100, 1}, {22, 100, 2}, {33, 200, 3}};
 	struct spread_record r;
 	uint8_t table[SPREAD_PARTITIONS];
 
 	assert_int_equal(spread_record_make(&r, 0, 1, three, 3), 0);
 	spread_table(&r, table);
 	assert_int_equal(hash_checksum(0, table, sizeof(table)), UINT64_C(0x075e1d43bc6ca8c4));
-	assert_int_equal(r.id, UINT64_C(0x192adf82b9af6133));
-	assert_int_equal(r.checksum, UINT64_C(0x09d341abea4b081c));
+	assert_int_equal(r.id, UINT64_C(0x1a94955c7c5be5f7));
+	assert_int_equal(r.checksum, UINT64_C(0x3b32fb5f08467251));
 	assert_int_equal(spread_partition(hash_key("sky", 3)), 167);
 	assert_int_equal(SPREAD_CLAIM_OFFSET, 256);
 	assert_int_equal(SPREAD_MEMBER_OFFSET, 264);
 	assert_int_equal(SPREAD_OWNED_OFFSET, 512);
 	assert_int_equal(spread_record_offset(2), 1024);
 	assert_int_equal(spread_record_offset(3), 2560);
-	assert_int_equal(sizeof(struct spread_record), 1088);
+	assert_int_equal(sizeof(struct spread_record), 1504);
 	assert_int_equal(fence_pack(5, 7), (UINT64_C(5) << 44) + 7);
 	assert_int_equal(fence_epoch(fence_pack(5, 7)), 5);
 	assert_int_equal(fence_generation(fence_pack(5, 7)), 7);
