@@ -15,6 +15,17 @@
 /* Most bytes in one READ. */
 #define READ_BYTES_MAX (1u << 20)
 
+/* Groups READ in one batch: each by itself would cost a round trip. */
+#define GROUPS_MAX 64u
+
+/* A group, and what is READ of it. */
+struct group_read {
+	uint64_t node;
+	uint64_t word, after; /* of its chunk, before and after the rest was READ */
+	uint64_t twim[LAYOUT_GROUP_OBJECTS_MAX];
+	uint64_t dead[LAYOUT_GROUP_OBJECTS_MAX / 64];
+};
+
 /* Scratch of one look. */
 struct look {
 	const struct pool *pool;
@@ -22,8 +33,10 @@ struct look {
 	uint64_t *words; /* [chunk_count] */
 	uint64_t *nodes; /* [ring_nodes] */
 	uint64_t *index; /* all words of all slots, or NULL */
-	uint64_t twim[LAYOUT_GROUP_OBJECTS_MAX];
 	struct twim_member members[LAYOUT_GROUP_OBJECTS_MAX];
+	uint32_t group_count;
+	struct group_read groups[GROUPS_MAX];
+	struct fab_op ops[3 * GROUPS_MAX];
 };
 
 static MAY_WAIT int read_all(struct look *k, uint64_t raddr, void *buf, uint64_t bytes)
@@ -53,26 +66,26 @@ static int is_live(const struct look *k, const struct twim_member *m)
 }
 
 /* What a sealed group adds; its TWIM has been READ. */
-static void add_group(struct look *k, const uint64_t *node, const uint64_t *dead, struct space *s)
+static void add_group(struct look *k, const struct group_read *g, struct space *s)
 {
 	const struct plan *p = &k->pool->plan;
-	uint32_t n = node_object_count(*node);
+	uint32_t n = node_object_count(g->node);
 	uint64_t used = TWIM_BYTES * (uint64_t)n;
 
 	for (uint32_t i = 0; i < n; i++)
-		used += (uint64_t)twim_units(k->twim[i]) * LAYOUT_UNIT_BYTES;
+		used += (uint64_t)twim_units(g->twim[i]) * LAYOUT_UNIT_BYTES;
 	if (used > p->chunk_bytes)
 		return; /* damaged: forge check says so */
 	s->groups++;
 	s->members += n;
 	s->used_bytes += used;
 	s->sealed_bytes += p->chunk_bytes;
-	twim_decode(p, node_chunk(*node), node_generation(*node), k->twim, n, k->members);
+	twim_decode(p, node_chunk(g->node), node_generation(g->node), g->twim, n, k->members);
 	for (uint32_t sn = 0; sn < n; sn++) {
 		uint64_t bytes =
-		    (uint64_t)twim_units(k->twim[plan_twim_index(sn, n)]) * LAYOUT_UNIT_BYTES;
+		    (uint64_t)twim_units(g->twim[plan_twim_index(sn, n)]) * LAYOUT_UNIT_BYTES;
 
-		if (k->members[sn].units == 0 || dead[sn / 64] >> (sn % 64) & 1) {
+		if (k->members[sn].units == 0 || g->dead[sn / 64] >> (sn % 64) & 1) {
 			s->dead_members++;
 			s->dead_bytes += bytes;
 		}
@@ -83,32 +96,55 @@ static void add_group(struct look *k, const uint64_t *node, const uint64_t *dead
 	}
 }
 
+/* READ the groups that were collected, and add them. */
+static MAY_WAIT int add_groups(struct look *k, struct space *s)
+{
+	const struct plan *p = &k->pool->plan;
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < k->group_count; i++) {
+		struct group_read *g = &k->groups[i];
+		uint32_t chunk = node_chunk(g->node), members = node_object_count(g->node);
+
+		k->ops[n++] = fab_read(FAB_CONTROL, plan_twim_address(p, chunk, members), g->twim,
+				       members * TWIM_BYTES);
+		k->ops[n++] = fab_read(FAB_CONTROL, plan_dead_address(p, chunk), g->dead,
+				       8 * plan_dead_words(p));
+		/* Last: while the chunk is of that generation its TWIM is what was sealed. */
+		k->ops[n++] =
+		    fab_read(FAB_CONTROL, plan_chunk_word_address(p, chunk), &g->after, 8);
+	}
+	int status = n ? flow_run(k->worker, k->ops, n) : 0;
+
+	for (uint32_t i = 0; i < k->group_count && !status; i++) {
+		struct group_read *g = &k->groups[i];
+
+		if (chunk_generation(g->after) == chunk_generation(g->word))
+			add_group(k, g, s);
+	}
+	k->group_count = 0;
+	return status;
+}
+
 /* The node at a position of a ring: a group, if its chunk is queued under just that ticket. */
 static MAY_WAIT int look_at_node(struct look *k, uint32_t ring, uint32_t at, struct space *s)
 {
 	const struct plan *p = &k->pool->plan;
-	uint64_t *node = &k->nodes[at];
+	uint64_t node = k->nodes[at];
 
-	if (!ring_node_valid(p, *node))
+	if (!ring_node_valid(p, node))
 		return 0;
-	uint32_t chunk = node_chunk(*node), n = node_object_count(*node);
-	uint64_t word = k->words[chunk], dead[LAYOUT_GROUP_OBJECTS_MAX / 64] = {0}, after;
+	uint64_t word = k->words[node_chunk(node)];
 
 	if (chunk_state(word) != CHUNK_QUEUED || chunk_ring(word) != ring ||
-	    chunk_generation(word) != node_generation(*node) ||
+	    chunk_generation(word) != node_generation(node) ||
 	    (chunk_position(word) & (p->ring_nodes - 1)) != at)
 		return 0;
-	struct fab_op ops[] = {
-	    fab_read(FAB_CONTROL, plan_twim_address(p, chunk, n), k->twim, n * TWIM_BYTES),
-	    fab_read(FAB_CONTROL, plan_dead_address(p, chunk), dead, 8 * plan_dead_words(p)),
-	    /* Last: while the chunk is of that generation its TWIM is what was sealed. */
-	    fab_read(FAB_CONTROL, plan_chunk_word_address(p, chunk), &after, 8),
-	};
-	int status = flow_run(k->worker, ops, ARRAY_COUNT(ops));
+	struct group_read *g = &k->groups[k->group_count++];
 
-	if (!status && chunk_generation(after) == chunk_generation(word))
-		add_group(k, node, dead, s);
-	return status;
+	g->node = node;
+	g->word = word;
+	return k->group_count == GROUPS_MAX ? add_groups(k, s) : 0;
 }
 
 static MAY_WAIT int look_at_all(struct look *k, struct space *s)
@@ -129,7 +165,7 @@ static MAY_WAIT int look_at_all(struct look *k, struct space *s)
 		for (uint32_t at = 0; at < p->ring_nodes && !status; at++)
 			status = look_at_node(k, ring, at, s);
 	}
-	return status;
+	return status ? status : add_groups(k, s);
 }
 
 int space_take(const struct pool *pool, struct worker *w, int scan, struct space *out)
