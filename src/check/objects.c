@@ -29,14 +29,17 @@ static int may_have_wrapped(const struct check *c, uint64_t word)
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static MAY_WAIT int read_content_once(struct check *c, uint32_t chunk, uint64_t *node)
+/* Live: the chunk word first, then node, content and the chunk word *again, in one ordered batch.
+ */
+static MAY_WAIT int read_content_once(struct check *c, uint32_t chunk, uint64_t *node,
+				      uint64_t *again)
 {
 	const struct plan *p = c->plan;
 	struct check_content *t = &c->content;
 	int status = 0;
 
 	*node = 0;
-	t->word = c->words[chunk];
+	t->word = *again = c->words[chunk];
 	if (c->options->live)
 		status = check_read(c, plan_chunk_word_address(p, chunk), &t->word, 8);
 	uint32_t ring = chunk_ring(t->word), state = chunk_state(t->word);
@@ -45,11 +48,20 @@ static MAY_WAIT int read_content_once(struct check *c, uint32_t chunk, uint64_t 
 
 	if (in_queue)
 		*node = c->nodes[ring][index];
-	if (!status && in_queue && c->options->live)
-		status = check_read(c, plan_ring_node_address(p, ring, index), node, 8);
-	if (!status)
-		status = check_read(c, plan_chunk_address(p, chunk), t->bytes, p->chunk_bytes);
-	return status;
+	if (status || !c->options->live)
+		return status
+			   ? status
+			   : check_read(c, plan_chunk_address(p, chunk), t->bytes, p->chunk_bytes);
+	struct fab_op ops[3];
+	unsigned n = 0;
+
+	if (in_queue)
+		ops[n++] = fab_read(FAB_CONTROL, plan_ring_node_address(p, ring, index), node, 8);
+	ops[n++] = fab_read(FAB_CONTROL, plan_chunk_address(p, chunk), t->bytes, p->chunk_bytes);
+	ops[n++] = fab_read(FAB_CONTROL, plan_chunk_word_address(p, chunk), again, 8);
+	for (unsigned i = 0; i < n; i++)
+		c->out->read_bytes += ops[i].len;
+	return flow_run(c->worker, ops, n);
 }
 
 /*
@@ -65,11 +77,9 @@ static MAY_WAIT int read_content(struct check *c, uint32_t chunk, int *stable)
 	t->chunk = chunk;
 	*stable = 0;
 	for (unsigned i = 0; i < CHECK_LOOKS && !*stable; i++) {
-		int status = read_content_once(c, chunk, &node);
-		uint64_t again = t->word;
+		uint64_t again;
+		int status = read_content_once(c, chunk, &node, &again);
 
-		if (!status && c->options->live)
-			status = check_read(c, plan_chunk_word_address(p, chunk), &again, 8);
 		if (status)
 			return status;
 		*stable = again == t->word;
