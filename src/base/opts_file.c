@@ -3,28 +3,59 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 
+/* How long whoever is to write to a pipe may take to begin, or to go on. */
+#define PIPE_PATIENCE_MS 5000
+
+/* Until there is something to read, which of files is at once.  NULL, or what is wrong. */
+static const char *wait_for(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int n;
+
+	do
+		n = poll(&p, 1, PIPE_PATIENCE_MS);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return strerror(errno);
+	return n > 0 ? NULL : "a pipe to which nobody wrote for 5 seconds";
+}
+
+/* As much as there is, up to room.  NULL, or what is wrong. */
+static const char *read_all(int fd, char *buf, size_t room, size_t *got)
+{
+	const char *problem;
+	ssize_t n = 0;
+
+	*got = 0;
+	do {
+		problem = wait_for(fd);
+		if (problem)
+			return problem;
+		n = read(fd, buf + *got, room - *got);
+		if (n > 0)
+			*got += (size_t)n;
+	} while ((n > 0 && *got < room) || (n < 0 && (errno == EINTR || errno == EAGAIN)));
+	return n < 0 ? strerror(errno) : NULL;
+}
+
 int opts_file_read(const char *path, char *buf, size_t bytes, const char **problem)
 {
-	FILE *f = fopen(path, "re");
-	size_t got;
-	bool bad;
+	/* To open a pipe that nobody writes to would wait for ever otherwise. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t got = 0;
 
-	if (!f) {
-		*problem = strerror(errno);
-		return FORGE_E_INVAL;
-	}
-	errno = 0;
-	got = fread(buf, 1, bytes, f);
-	bad = ferror(f);
-	*problem = strerror(errno);
-	fclose(f);
-	if (bad)
+	*problem = fd < 0 ? strerror(errno) : read_all(fd, buf, bytes, &got);
+	if (fd >= 0)
+		close(fd);
+	if (*problem)
 		return FORGE_E_INVAL;
 	if (got == bytes) {
 		*problem = "too long for a file of options";

@@ -4,7 +4,7 @@
  * It only reads, as `forge stat` does, and attaches afresh for each page: so it never holds on to a
  * pool that has been removed, and notices one that was made anew under the same name, with which
  * the rates begin again.  What it shows is what compute nodes have told the pool.  Verbs are not
- * among it: each node counts its own (`forge serve --metrics`).
+ * among it: each node counts its own, and servers are asked for theirs (scrape.h).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -15,15 +15,17 @@
 #include "base/clock.h"
 #include "base/opts.h"
 #include "base/text.h"
+#include "fabric/names.h"
 #include "tool/look.h"
 #include "tool/names.h"
+#include "tool/scrape.h"
 #include "tool/survey.h"
 
 /* Home, and clear to the end of the screen. */
 #define TERMINAL_NEW_PAGE "\033[H\033[J"
 
 struct config {
-	const char *pool;
+	const char *pool, *metrics;
 	uint64_t interval_us;
 	bool once;
 };
@@ -33,6 +35,10 @@ static const struct opt options[] = {
 	       "The pool: " TOOL_POOL_NAMES "."),
     OPT_DURATION(struct config, interval_us, "interval", 'i', "1s", NULL, 100000, 3600000000u,
 		 "Time between pages, over which rates are taken."),
+    OPT_STRING(
+	struct config, metrics, "metrics", 'm', NULL, "ADDRESS:PORT,...",
+	"Ask these 'forge serve --metrics' too, and show the verbs they cost, by purpose and "
+	"for each operation."),
     OPT_FLAG(struct config, once, "once", 0, "Print one page, after one interval, and end."),
 };
 
@@ -60,6 +66,8 @@ struct sample {
 	uint64_t members; /* objects the sealed groups began with */
 	unsigned nodes, nodes_dead;
 	uint64_t workers;
+	struct scraped scraped;
+	char scrape_error[320]; /* "": scraped is there */
 };
 
 static void count_nodes(struct look_at *look, const struct survey *s, struct sample *out)
@@ -109,11 +117,14 @@ static int take_node(const char *pool, struct sample *out)
 }
 
 /* All memory nodes together.  0, or the exit status. */
-static int take(const struct tool_names *names, struct sample *out)
+static int take(const struct config *c, const struct tool_names *names, struct sample *out)
 {
 	int status = 0;
 
 	*out = (struct sample){.is_served = true};
+	if (c->metrics)
+		scrape_servers(c->metrics, &out->scraped, out->scrape_error,
+			       sizeof(out->scrape_error));
 	for (unsigned i = 0; i < names->count && !status; i++) {
 		struct sample before = *out;
 
@@ -172,8 +183,65 @@ static void print_counters(const struct sample *before, const struct sample *now
 	text_table_close(t);
 }
 
-static void print_page(const char *pool, const struct sample *before, const struct sample *now)
+static void put_verbs(struct text_table *t, const char *name, const uint64_t *verbs, double seconds,
+		      uint64_t operations)
 {
+	struct text n;
+	uint64_t all = 0;
+
+	text_table_cell(t, "%s", name);
+	for (unsigned c = 0; c < FAB_CODES; c++) {
+		text_table_cell(t, "%s",
+				text_grouped(&n, (uint64_t)((double)verbs[c] / seconds + 0.5)));
+		all += verbs[c];
+	}
+	text_table_cell(t, "%s", text_grouped(&n, (uint64_t)((double)all / seconds + 0.5)));
+	if (operations)
+		text_table_cell(t, "%.3f", (double)all / (double)operations);
+	else
+		text_table_cell(t, "-");
+}
+
+/* Of the servers that were asked, by purpose and code. */
+static void print_verbs(const struct sample *before, const struct sample *now)
+{
+	double seconds = (double)(now->at_ns - before->at_ns) / 1e9;
+	const struct scraped *from = &before->scraped, *to = &now->scraped;
+	uint64_t all[FAB_CODES] = {0};
+
+	if (now->scrape_error[0] || before->scrape_error[0] || to->operations < from->operations) {
+		printf("\nverbs               %s\n",
+		       now->scrape_error[0] ? now->scrape_error : "a server was started anew");
+		return;
+	}
+	struct text_table *t = text_table_open("lrrrrrr");
+
+	text_table_cell(t, "verbs a second");
+	for (unsigned c = 0; c < FAB_CODES; c++)
+		text_table_cell(t, "%s", fab_code_name(c));
+	text_table_cell(t, "all");
+	text_table_cell(t, "an operation");
+	text_table_rule(t);
+	for (unsigned p = 0; p < FAB_PURPOSES; p++) {
+		uint64_t verbs[FAB_CODES];
+
+		for (unsigned c = 0; c < FAB_CODES; c++) {
+			verbs[c] = to->verbs[p][c] - from->verbs[p][c];
+			all[c] += verbs[c];
+		}
+		put_verbs(t, fab_purpose_name(p), verbs, seconds,
+			  to->operations - from->operations);
+	}
+	put_verbs(t, "all", all, seconds, to->operations - from->operations);
+	printf("\n");
+	text_table_print(t, stdout);
+	text_table_close(t);
+}
+
+static void print_page(const struct config *c, const struct sample *before,
+		       const struct sample *now)
+{
+	const char *pool = c->pool;
 	uint64_t used = now->chunks - min_u64(now->chunks_free, now->chunks);
 	struct text n[3], share, time;
 
@@ -190,6 +258,8 @@ static void print_page(const char *pool, const struct sample *before, const stru
 		printf("; %u dead", now->nodes_dead);
 	printf("\n\n");
 	print_counters(before, now);
+	if (c->metrics)
+		print_verbs(before, now);
 	fflush(stdout);
 }
 
@@ -207,16 +277,19 @@ static int show(const struct config *c, const struct tool_names *names, const si
 {
 	bool is_terminal = isatty(STDOUT_FILENO);
 	struct sample before, now;
-	int status = take(names, &before);
+	int status = take(c, names, &before);
+
+	if (!status && before.scrape_error[0])
+		return tool_fail(&command_top, "--metrics: %s", before.scrape_error);
 
 	while (!status && !wait_for_end(ends, c->interval_us)) {
-		status = take(names, &now);
+		status = take(c, names, &now);
 		if (status)
 			break;
 		if (now.pool_id == before.pool_id && now.at_ns > before.at_ns) {
 			if (is_terminal && !c->once)
 				fputs(TERMINAL_NEW_PAGE, stdout);
-			print_page(c->pool, &before, &now);
+			print_page(c, &before, &now);
 			if (c->once || ferror(stdout))
 				break;
 			if (!is_terminal)

@@ -13,6 +13,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 
 from harness import FORGE, Skip, case, main
 
@@ -55,6 +56,20 @@ def expect_force_mends(t):
     t.on_pool("set", "k", "v").expect(0)
     t.on_pool("get", "k").expect(0, b"v")
     assert node.end() == 0
+
+
+@case
+def a_pipe_of_options_to_which_nobody_writes(t):
+    path = t.path("pipe")
+    os.mkfifo(path)
+    t.forge("serve", "--config", path, "--print-config").expect(
+        2, b"", (path, "a pipe to which nobody wrote for 5 seconds"))
+    # One that has a writer is read to its end.
+    writer = threading.Thread(target=lambda: open(path, "w", encoding="ascii").write("port = 12345\n"))
+    writer.start()
+    out = t.forge("serve", "--config", path, "--print-config").expect(0).out
+    writer.join()
+    assert b"port = 12345" in out, out
 
 
 @case

@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 
-from harness import PATIENCE_S, Skip, case, main
+from harness import FORGE, PATIENCE_S, Skip, case, main
 from memcache import LATENCY, Client, Server, wait_until
 
 
@@ -428,6 +428,33 @@ def metrics_for_prometheus(t):
         assert False, "another page is there"
     except urllib.error.HTTPError as error:
         assert error.code == 404
+
+
+@case
+def top_shows_verbs_of_servers(t):
+    s = Server(t, "-m", "16", "-t", "1", "--metrics", "127.0.0.1:0")
+    where = re.search(r"metrics http://(\S+)/metrics", s.ready).group(1)
+    pool = ["top", "--pool", s.pool, "--metrics", where]
+    with s.connect() as c:
+        process = subprocess.Popen([FORGE, *pool, "--interval", "2500ms", "--once"], env=t.env,
+                                   stdout=subprocess.PIPE)
+        t.processes.append(process)
+        gets = 0
+        while process.poll() is None:
+            c.say(b"get a b\r\n", b"END\r\n")
+            gets += 2
+    page = process.stdout.read().decode()
+    rows = {m[1]: m[2].split() for m in re.finditer(r"^(\w+) +([\d,. -]+)$", page, re.M)}
+    assert process.returncode == 0 and gets > 2, page
+    # A Get of what is not there READs the index once.
+    index = [float(n.replace(",", "")) for n in rows["index"]]
+    assert index[0] > 0 and index[1:4] == [0, 0, 0] and index[0] == index[4], page
+    assert 0.95 <= index[5] <= 1.05 and rows["data"][:4] == ["0"] * 4, page
+    assert set(rows) >= {"index", "data", "hotness", "eviction", "space", "control", "all"}, page
+    t.forge("top", "--pool", s.pool, "--metrics", "nowhere").expect(2, b"", "no address of a server")
+    t.forge("top", "--pool", s.pool, "--metrics", f"127.0.0.1:{s.port}").expect(
+        2, b"", "what answers there is no forge serve")
+    s.end()
 
 
 @case

@@ -105,7 +105,14 @@ def servers_come_and_go_under_load(t):
         return Server(t, "--pool", t.pool, "-t", "2", "-c", str(IDLE + 100))
 
     servers, stop = [server() for _ in range(3)], threading.Event()
+    before = servers[0].memory_kib()
     idle = [servers[0].connect() for _ in range(IDLE)]
+    for c in idle:  # each has been served once, and is at rest
+        c.say(b"", b"")
+    if before:
+        wait_until(lambda: servers[0].memory_kib() - before < 1024 + 2 * IDLE,
+                   f"{IDLE} idle connections hold {servers[0].memory_kib() - before} KiB")
+        print(f"{IDLE} idle connections hold {servers[0].memory_kib() - before} KiB", flush=True)
     writers = [Writer(i, servers, stop) for i in range(4)]
     others = [threading.Thread(target=misbehave, args=(servers, stop, i)) for i in range(2)]
     for thread in writers + others:
