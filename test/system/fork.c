@@ -53,7 +53,7 @@ static void attach(struct rig *r)
 {
 	struct client_options options = {0};
 
-	const char *name = scheme ? r->served.url : r->name;
+	const char *name = scheme ? r->served.name : r->name;
 
 	assert_int_equal(client_open(name, &options, &r->client, error, sizeof(error)), 0);
 	assert_int_equal(session_open(r->client, &r->session, error, sizeof(error)), 0);

@@ -75,7 +75,7 @@ int herd_begin(struct herd *h, const struct stress_wish *wish)
 	    served_start(&h->served, reach.program, stress_pool_name(h->s), reach.scheme))
 		return give_up(h, "no memory node");
 	if (reach.scheme)
-		stress_reach_by(h->s, h->served.url, reach.nodes);
+		stress_reach_by(h->s, h->served.name, reach.nodes);
 	for (uint32_t node = 0; node < h->nodes; node++)
 		herd_start(h, node);
 	return 0;

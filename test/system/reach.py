@@ -54,8 +54,12 @@ def over(*schemes):
 BOTH = over("tcp", "unix")
 
 
+# So that a busy host alone makes no node look lost.
+PATIENT = "?timeout=20s"
+
+
 def on_url(t, command, *arguments, **more):
-    return t.forge(command, "--pool", t.url, *arguments, **more)
+    return t.forge(command, "--pool", t.url + PATIENT, *arguments, **more)
 
 
 def serve(t, *arguments):
@@ -114,10 +118,10 @@ def what_is_read_is_the_same(t):
     on_url(t, "bench", "--warmup", "0", "--keys", "6000", "--ops", "3000", "--preload").expect(0)
     t.on_pool("set", "large", "x" * 100000).expect(0)
     mapped, far = (t.forge("stat", "--scan", "--json", "--pool", name).expect(0).json()
-                   for name in (t.pool, t.url))
+                   for name in (t.pool, t.url + PATIENT))
     assert without_time(mapped) == without_time(far), (mapped, far)
     mapped, far = (t.forge("check", "--json", "--pool", name).expect(0).json()
-                   for name in (t.pool, t.url))
+                   for name in (t.pool, t.url + PATIENT))
     mapped.pop("pool"), far.pop("pool")
     assert mapped == far and far["clean"] and not far["live"], (mapped, far)
     page = on_url(t, "top", "--once", "--interval", "100ms").expect(0).out.decode()
@@ -133,7 +137,8 @@ def a_trace_has_the_same_hit_ratio(t):
     found = {}
     for way in ("mapped", "far"):
         node = serve(t, "--size", "640K", "--object-bytes", "264")
-        run = t.forge("replay", "--pool", t.pool if way == "mapped" else t.url, "--value-bytes",
+        run = t.forge("replay", "--pool", t.pool if way == "mapped" else t.url + PATIENT,
+                      "--value-bytes",
                       "256", "--verify", "--seed", "7", "--json", "-", t.path("ids.u32"))
         found[way] = run.expect(0).json()["result"]
         clean(t)
@@ -148,7 +153,7 @@ def a_trace_has_the_same_hit_ratio(t):
 def mapped_and_far_processes_share_a_pool(t):
     serve(t, "--size", "2M")
     runs = []
-    for name, seed in ((t.url, "1"), (t.pool, "2"), (t.url, "3")):
+    for name, seed in ((t.url + PATIENT, "1"), (t.pool, "2"), (t.url + PATIENT, "3")):
         argv = [FORGE, "bench", "--pool", name, "--workload", "ycsb-a", "--keys", "20000", "--ops",
                 "6000", "--warmup", "0", "--processes", "1", "--threads", "2", "--verify", "--seed", seed, "--json", "-"]
         runs.append(subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -185,7 +190,7 @@ def a_killed_client_is_recovered(t):
     serve(t, "--size", "8M", "--cn-max", "4")
     t.on_pool("set", "other", "1").expect(0)
     for _ in range(3):
-        bench = start_bench(t, t.url)
+        bench = start_bench(t, t.url + PATIENT)
         assert [n["process_is_alive"] for n in attached(t)] == [True]
         # The workers are children of the bench.
         children = subprocess.run(["pgrep", "-P", str(bench.pid)], stdout=subprocess.PIPE,
@@ -203,7 +208,7 @@ def a_killed_client_is_recovered(t):
 @BOTH
 def a_client_that_sleeps_is_not_dead(t):
     serve(t, "--size", "8M")
-    bench = start_bench(t, t.url, "--processes", "1")
+    bench = start_bench(t, t.url + "?timeout=2s", "--processes", "1")
     other = start_bench(t, t.pool, "--processes", "1", others=1)
     before = {n["cn"]: n["pid"] for n in attached(t)}
     assert len(before) == 2, before
@@ -211,7 +216,7 @@ def a_client_that_sleeps_is_not_dead(t):
                                            check=False).stdout.split()] + [bench.pid]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
-    time.sleep(2.5)  # much longer than its deadline, and than anybody waits for anything
+    time.sleep(3)  # longer than its deadline, and than anybody waits for anything
     assert {n["cn"]: n["pid"] for n in attached(t)} == before, "a sleeper was taken for dead"
     for pid in pids:
         os.kill(pid, signal.SIGCONT)
@@ -227,7 +232,7 @@ def a_client_that_sleeps_is_not_dead(t):
 def a_node_that_is_killed_fails_what_waits(t):
     node = serve(t, "--size", "8M", "--keep")
     t.on_pool("set", "stays", "here").expect(0)
-    bench = start_bench(t, t.url, "--threads", "2")
+    bench = start_bench(t, t.url + PATIENT, "--threads", "2")
     start = time.monotonic()
     node.end(signal.SIGKILL)
     _, err = bench.communicate(timeout=PATIENCE_S)
@@ -245,16 +250,16 @@ def a_node_that_is_killed_fails_what_waits(t):
 def a_node_that_stops_answering_is_lost_in_time(t):
     node = serve(t, "--size", "8M")
     on_url(t, "set", "k", "v").expect(0)
-    bench = start_bench(t, t.url + "?timeout=300ms")
+    bench = start_bench(t, t.url + "?timeout=1s")
     node.process.send_signal(signal.SIGSTOP)
     start = time.monotonic()
     _, err = bench.communicate(timeout=PATIENCE_S)
     took = time.monotonic() - start
     assert bench.returncode == 1 and b"memory node is gone" in err, (bench.returncode, err)
-    assert took < 3, took
+    assert took < 5, took
     start = time.monotonic()
-    t.forge("get", "--pool", t.url + "?timeout=300ms", "k").expect(2, b"", "forge")
-    assert time.monotonic() - start < 3
+    t.forge("get", "--pool", t.url + "?timeout=1s", "k").expect(2, b"", "forge")
+    assert time.monotonic() - start < 5
     node.process.send_signal(signal.SIGCONT)
     wait_until(lambda: attached(t) == [], "the client that gave up is still registered")
     on_url(t, "get", "k")
@@ -329,7 +334,7 @@ def errors_name_the_remedy(t):
 @BOTH
 def a_server_over_it(t):
     node = serve(t, "--size", "16M")
-    s = Server(t, "--pool", t.url, "-t", "2")
+    s = Server(t, "--pool", t.url + PATIENT, "-t", "2")
     s.say(b"set a 0 0 1\r\nx\r\nget a\r\n", b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n")
     t.on_pool("get", "a").expect(0, b"x")
     s.say(b"get a a b\r\n", b"VALUE a 0 1\r\nx\r\nVALUE a 0 1\r\nx\r\nEND\r\n")

@@ -42,6 +42,7 @@ static void choose_url(struct served *s, const char *scheme)
 	} else {
 		snprintf(s->url, sizeof(s->url), "%s", scheme);
 	}
+	snprintf(s->name, sizeof(s->name), "%s?timeout=20s", s->url);
 }
 
 int served_start(struct served *s, const char *program, const char *pool_name, const char *scheme)

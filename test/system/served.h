@@ -9,9 +9,10 @@
 #include <sys/types.h>
 
 struct served {
-	pid_t pid;     /* 0: none */
-	char url[128]; /* by which it is reached */
-	char path[96]; /* of its Unix socket, or "" */
+	pid_t pid;	/* 0: none */
+	char url[128];	/* where it listens */
+	char name[160]; /* of the pool, by which it is reached; with time for a busy host */
+	char path[96];	/* of its Unix socket, or "" */
 };
 
 /*
