@@ -8,6 +8,8 @@
  */
 #include "stress.h"
 
+#include "hosts.h"
+
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -515,6 +517,7 @@ pid_t stress_start_node(struct stress *s, uint32_t node)
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
+		host_enter("FORGE_TEST_HOSTS", node);
 		stress_node(s, node);
 		fflush(NULL);
 		_exit(0);

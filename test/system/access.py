@@ -8,14 +8,14 @@ environment, the signals, and the logs, which hold no secret.
 """
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 
-from harness import FORGE, PATIENCE_S, Skip, case, main
+from certificates import certificates
+from harness import FORGE, PATIENCE_S, case, main
 
 SECRETS = []
 
@@ -195,31 +195,6 @@ def a_secret_is_replaced_while_clients_work(t):
 
 
 # ---- TLS ------------------------------------------------------------------------------------------
-
-
-def certificates(t):
-    """An authority, and certificates by it: of the node, of a client, and one that has expired."""
-    if not shutil.which("openssl"):
-        raise Skip("openssl is not there to make certificates: install openssl")
-
-    def openssl(*arguments):
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True,
-                       timeout=PATIENCE_S)
-
-    def request(name):
-        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
-                t.path(name + ".key"), "-out", t.path(name + ".csr"), "-subj", f"/CN={name}")
-        os.chmod(t.path(name + ".key"), 0o600)
-
-    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-            "-keyout", t.path("ca.key"), "-out", t.path("ca.crt"), "-subj", "/CN=ca", "-days", "2")
-    with open(t.path("alt"), "w", encoding="ascii") as f:
-        f.write("subjectAltName=IP:127.0.0.1,DNS:node.example")
-    for name, days in (("node", "1"), ("client", "1"), ("expired", "-1")):
-        request(name)
-        openssl("x509", "-req", "-in", t.path(name + ".csr"), "-CA", t.path("ca.crt"), "-CAkey",
-                t.path("ca.key"), "-CAcreateserial", "-days", days, "-extfile", t.path("alt"),
-                "-out", t.path(name + ".crt"))
 
 
 def cert_of(t, name):

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hosts.h"
+
 /* A port that nobody has just now. */
 static unsigned free_port(void)
 {
@@ -58,6 +60,7 @@ int served_start(struct served *s, const char *program, const char *pool_name, c
 	fflush(NULL);
 	s->pid = fork();
 	if (s->pid == 0) {
+		host_enter("FORGE_TEST_NODE_HOST", 0);
 		if (dup2(ends[1], STDOUT_FILENO) >= 0)
 			execl(program, program, "node", "--pool", pool_name, "--keep", "--listen",
 			      s->url, (char *)NULL);
