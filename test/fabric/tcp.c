@@ -95,6 +95,77 @@ static void test_stopped(void **state)
 		run_dead(places[i], SIGSTOP, 300, 300 + 2 * 2200);
 }
 
+/*
+ * One connection of an instance has lost the node: the others do not wait for their own deadlines,
+ * and nothing of the instance is sent any more, by which it might leave in good order.
+ */
+static void test_lost_together(void **state)
+{
+	for (unsigned i = 0; i < ARRAY_COUNT(places); i++) {
+		struct world w;
+		_Atomic int lost = 0;
+		uint64_t word;
+
+		open_child(&w, places[i]);
+		struct tcp_settings s = settings_for(&w);
+
+		s.deadline_ms = 500;
+		s.lost = &lost;
+		struct tcp_control *c = must_control(&s);
+		struct fab *f = must_open(&s), *g = must_open(&s);
+		struct fab_op op = fab_read(FAB_DATA, 8, &word, sizeof(word)), other = op;
+
+		fab_post(f, &op, 1);
+		fab_kick(f);
+		WAIT_FOR((fab_poll(f), op.status == FORGE_OK));
+		assert_int_equal(lost, 0);
+		assert_int_equal(kill(w.pid, SIGSTOP), 0);
+		assert_int_equal(waitpid(w.pid, NULL, WUNTRACED), w.pid);
+		fab_post(f, &op, 1);
+		fab_kick(f);
+		WAIT_FOR((fab_poll(f), op.status != FAB_PENDING));
+		assert_int_equal(op.status, FORGE_E_NODE);
+		assert_int_equal(lost, 1);
+		fab_post(g, &other, 1);
+		assert_int_equal(other.status, FORGE_E_NODE);
+		assert_true(tcp_control_is_lost(c));
+		assert_int_equal(tcp_control_time(c, &word), FORGE_E_NODE);
+		fab_close(f);
+		fab_close(g);
+		tcp_control_close(c);
+		close_world(&w);
+	}
+}
+
+/* The client did not run for longer than the deadline: that was no time the node had. */
+static void test_away(void **state)
+{
+	for (unsigned i = 0; i < ARRAY_COUNT(places); i++) {
+		struct world w;
+		uint64_t word;
+
+		open_child(&w, places[i]);
+		struct tcp_settings s = settings_for(&w);
+
+		s.deadline_ms = 500;
+		struct fab *f = must_open(&s);
+		struct fab_op op = fab_read(FAB_DATA, 8, &word, sizeof(word));
+
+		assert_int_equal(kill(w.pid, SIGSTOP), 0);
+		assert_int_equal(waitpid(w.pid, NULL, WUNTRACED), w.pid);
+		fab_post(f, &op, 1);
+		fab_kick(f);
+		poll(NULL, 0, 700); /* as if stopped */
+		fab_poll(f);
+		assert_int_equal(op.status, FAB_PENDING);
+		assert_int_equal(kill(w.pid, SIGCONT), 0);
+		WAIT_FOR((fab_poll(f), op.status != FAB_PENDING));
+		assert_int_equal(op.status, FORGE_OK);
+		fab_close(f);
+		close_world(&w);
+	}
+}
+
 /* What has been posted and not kicked yet may leave with a poll for what was posted before. */
 static void test_poll_before_the_kick(void **state)
 {
@@ -471,6 +542,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_killed),
 	    cmocka_unit_test(test_stopped),
+	    cmocka_unit_test(test_lost_together),
+	    cmocka_unit_test(test_away),
 	    cmocka_unit_test(test_poll_before_the_kick),
 	    cmocka_unit_test(test_deadline_of_one),
 	    cmocka_unit_test(test_no_node),
