@@ -53,6 +53,8 @@
 	COUNTER(objects_dropped, "members of evicted groups that were not rescued")             \
 	COUNTER(groups_compacted, "mostly dead groups compacted")                               \
 	COUNTER(evict_unflushed, "compute nodes that had not flushed when a group was evicted") \
+	COUNTER(flush_waits, "batches of groups whose eviction waited for nodes to flush")      \
+	COUNTER(groups_unflushed, "groups evicted before every node had flushed them")          \
 	COUNTER(nodes_recovered, "dead compute nodes whose chunks this one took back")          \
 	COUNTER(parts_linked, "chunks that became parts of large objects")                      \
 	COUNTER(parts_freed, "parts freed with their head")                                     \

@@ -173,6 +173,21 @@ void cn_poll_every(struct cn *cn, uint32_t us)
 			      memory_order_relaxed);
 }
 
+void cn_see_heads(struct cn *cn, const struct layout_cursors *cursors)
+{
+	uint64_t moved = 0;
+
+	for (uint32_t ring = 0; ring < RING_QUEUES; ring++) {
+		int64_t ahead =
+		    (int64_t)(cursors->ring[ring].head -
+			      atomic_load_explicit(&cn->head[ring], memory_order_relaxed));
+
+		moved += ahead > 0 ? (uint64_t)ahead : 0;
+	}
+	if (moved * 4 >= plan_window(cn->pool->plan.chunk_count))
+		atomic_store_explicit(&cn->quick_us, 0, memory_order_relaxed);
+}
+
 void cn_see_fence(struct cn *cn, uint64_t fence, uint64_t started_ns)
 {
 	raise_to(&cn->fence, fence);

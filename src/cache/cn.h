@@ -37,9 +37,11 @@ struct cn_options {
 
 #define CN_POLL_INTERVAL_US_DEFAULT 100u
 /*
- * The interval is adapted between a quarter of that and four times it, so that a poll finds
- * between an eighth and a half of the window moved: at three nodes a poll of 100 us costs 0.6 %
- * of all verbs.  Four times the default is still below CN_MAP_TRUST_US_DEFAULT.
+ * The interval is adapted between a quarter of that and four times it, so that a poll finds a
+ * quarter of the window moved: at three nodes a poll of 100 us costs 0.6 % of all verbs.  Four
+ * times the default is still below CN_MAP_TRUST_US_DEFAULT.  A node that evicts sees how fast the
+ * heads go and polls at once when that much has moved (cn_see_heads()); doc/simulator.md has the
+ * effect of both.
  */
 #define CN_POLL_ADAPT 4u
 /* Past lives of a chunk that may hold ghosts: 32 serve as well as all, 16 cost up to a point. */
@@ -112,8 +114,9 @@ struct cn {
 	_Atomic uint64_t tail[RING_QUEUES]; /* as last seen */
 	_Atomic uint64_t head[RING_QUEUES]; /* as last polled */
 
-	_Atomic uint32_t poll_now_us;  /* the interval as adapted to the eviction rate */
-	_Atomic uint32_t quick_us;     /* poll_now_us, but at most flush_trust_us */
+	_Atomic uint32_t poll_now_us; /* the interval as adapted to the eviction rate */
+	/* poll_now_us, but at most flush_trust_us; 0: the next operation polls */
+	_Atomic uint32_t quick_us;
 	_Atomic uint64_t refreshed_ns; /* start of the last complete poll */
 	_Atomic uint64_t free_hint;    /* chunks in the free ring, as last polled */
 	_Atomic uint32_t cns_live;     /* compute nodes attached, as last seen by an eviction */
@@ -195,6 +198,12 @@ static inline uint64_t cn_pool_ms(const struct cn *cn, uint64_t now_ns)
 
 /* From now on a poll is due after so many us. */
 void cn_poll_every(struct cn *, uint32_t us);
+
+/*
+ * An eviction, which READs the cursors anyway, saw how far the heads have come: if that is a
+ * quarter of the window since the last poll, the next operation polls, whatever the interval.
+ */
+void cn_see_heads(struct cn *, const struct layout_cursors *);
 
 /* A READ that began at started_ns showed that fence. */
 void cn_see_fence(struct cn *, uint64_t fence, uint64_t started_ns);

@@ -91,6 +91,7 @@ static MAY_WAIT int read_occupancy(struct cache *c, struct policy_occupancy *o)
 
 	if (status)
 		return status;
+	cn_see_heads(c->cn, &cursors);
 	for (unsigned r = 0; r < RING_QUEUES; r++) {
 		int64_t queued = (int64_t)(cursors.ring[r].tail - cursors.ring[r].head);
 
@@ -211,6 +212,17 @@ static uint32_t unflushed(struct cache *c, const struct evict_scratch *s, uint32
 	return late;
 }
 
+/* Has every other live node flushed position p, so that its row is still for good? */
+static int row_is_still(const struct cache *c, const struct evict_scratch *s, uint32_t ring,
+			uint64_t position)
+{
+	for (uint32_t i = 0; i < c->cn->pool->plan.cn_max; i++)
+		if (i != c->cn->member.cn && registry_state(s->lines[i].id) == REGISTRY_LIVE &&
+		    s->lines[i].flushed[ring] <= position)
+			return 0;
+	return 1;
+}
+
 /* Step 3. */
 static MAY_WAIT int wait_for_flushes(struct cache *c, struct evict_scratch *s, uint32_t ring,
 				     uint32_t n)
@@ -225,6 +237,7 @@ static MAY_WAIT int wait_for_flushes(struct cache *c, struct evict_scratch *s, u
 	if (!pool_rule(c->cn->pool, RULE_EVICT_WAITS_FLUSH))
 		return 0;
 	while (unflushed(c, s, ring, upto, 0, &asleep) > 0) {
+		c->count.flush_waits += !looked;
 		if (++looked > (int)FLUSH_WAIT_LOOKS_MAX ||
 		    worker_now_us(c->worker) - start_us > limit_us) {
 			c->count.evict_unflushed += unflushed(c, s, ring, upto, 1, &asleep);
@@ -327,17 +340,6 @@ static MAY_WAIT int requeue(struct cache *c, struct regroup_source *src,
 	cn_note(c->cn, entry.chunk, chunk_pack_queued(RING_MAIN, entry.generation, position),
 		src->carried, entry.object_count);
 	return 0;
-}
-
-/* Has every other live node flushed position p, so that its row is still for good? */
-static int row_is_still(const struct cache *c, const struct evict_scratch *s, uint32_t ring,
-			uint64_t position)
-{
-	for (uint32_t i = 0; i < c->cn->pool->plan.cn_max; i++)
-		if (i != c->cn->member.cn && registry_state(s->lines[i].id) == REGISTRY_LIVE &&
-		    s->lines[i].flushed[ring] <= position)
-			return 0;
-	return 1;
 }
 
 /* Looks at a word that keeps changing before its counts are left to the row's next owner. */
@@ -459,6 +461,9 @@ static MAY_WAIT int collect(struct cache *c, struct evict_scratch *s,
 			status = wait_for_flushes(c, s, ring, *n);
 		if (status)
 			return status;
+		for (uint32_t i = had; i < *n; i++)
+			c->count.groups_unflushed +=
+			    (uint64_t)!row_is_still(c, s, ring, s->claimed[i].position);
 		gather(c, s, ring, had, *n);
 		had = *n;
 		uint32_t room = RING_CLAIM_MAX - had;

@@ -177,17 +177,25 @@ static MAY_WAIT int flush_window(struct cache *c, uint32_t ring, uint64_t head, 
 	return 0;
 }
 
-/* Poll more seldom or more often, by how many groups left the rings since the last poll. */
-static void adapt(struct cn *cn, uint64_t moved)
+/*
+ * Poll more seldom or more often, by how many groups left the rings since the last poll, elapsed_us
+ * ago: so that the next one finds a quarter of the window moved.  Faster at once, slower by
+ * doubling: a burst must not meet a node that has just been told of a quiet time.
+ */
+static void adapt(struct cn *cn, uint64_t moved, uint64_t elapsed_us)
 {
-	uint32_t window = cn->window_groups;
-	uint32_t now = atomic_load_explicit(&cn->poll_now_us, memory_order_relaxed);
+	uint64_t now = atomic_load_explicit(&cn->poll_now_us, memory_order_relaxed);
+	uint64_t most = (uint64_t)cn->poll_interval_us * CN_POLL_ADAPT;
+	uint64_t least = max_u64(1, cn->poll_interval_us / CN_POLL_ADAPT);
 
-	if (moved * 8 < window && now < cn->poll_interval_us * CN_POLL_ADAPT)
-		now *= 2;
-	else if (moved * 2 > window && now > cn->poll_interval_us / CN_POLL_ADAPT && now > 1)
-		now /= 2;
-	cn_poll_every(cn, now);
+	moved = min_u64(moved, UINT32_MAX); /* damaged cursors may lie anywhere */
+	uint64_t want = moved ? min_u64(elapsed_us, most) * cn->window_groups / (4 * moved) : most;
+
+	if (moved && want < now)
+		now = max_u64(want, least);
+	else if (now < most)
+		now = min_u64(min_u64(want, 2 * now), most);
+	cn_poll_every(cn, (uint32_t)now);
 }
 
 static MAY_WAIT int poll_once(struct cache *c)
@@ -224,8 +232,10 @@ static MAY_WAIT int poll_once(struct cache *c)
 
 	atomic_store_explicit(&cn->free_hint, free_count > 0 ? (uint64_t)free_count : 0,
 			      memory_order_relaxed);
+	uint64_t before_ns = atomic_load_explicit(&cn->refreshed_ns, memory_order_relaxed);
+
 	atomic_store_explicit(&cn->refreshed_ns, started_ns, memory_order_release); /* R2 */
-	adapt(cn, left);
+	adapt(cn, left, (started_ns - before_ns) / 1000);
 	if (!moved)
 		return 0;
 	struct registry_news news = {
@@ -287,7 +297,8 @@ static MAY_WAIT int begin_slowly(struct cache *c, uint64_t refreshed_ns)
 	const struct cn *cn = c->cn;
 	int status = 0;
 
-	if (cn->poll_every_op || is_due(c, refreshed_ns, &cn->poll_now_us)) {
+	if (cn->poll_every_op || is_due(c, refreshed_ns, &cn->poll_now_us) ||
+	    atomic_load_explicit(&cn->quick_us, memory_order_relaxed) == 0) {
 		status = pool_clock_tend(cn->pool, c->worker->clock, c->moment.now_ns);
 		if (!status)
 			status = tally_tell_old(&c->tally, c->worker, c->moment.now_ns);
