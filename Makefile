@@ -18,7 +18,7 @@ build = { [ -f $(1)/build.ninja ] || meson setup $(1) --buildtype=$(BUILDTYPE) \
 slow = --timeout-multiplier 6
 
 .DEFAULT_GOAL := all
-.PHONY: all packages demo test test-long fuzz-sim bench bench-serve bench-overlap bench-sim sim-tax hit-ratio housekeeping fill memory check check-format \
+.PHONY: all packages demo test test-long fuzz-sim bench bench-serve bench-overlap bench-sim sim-tax hit-ratio housekeeping fill window memory check check-format \
 	check-warnings check-asan check-tsan install clean help
 
 all: packages ## build everything into build/
@@ -66,6 +66,9 @@ housekeeping: all ## the share of verbs that is not Get and Set, YCSB A to D
 
 fill: all ## how full chunks are with Meta's mixes of sizes, and what that is worth in hits
 	@tools/fill.py build/src/tool/forge
+
+window: all ## how often groups are evicted before all compute nodes flushed, in virtual time
+	@tools/window.py build/src/tool/forge
 
 memory: all ## what metadata cost an object, on the memory node and in a compute node
 	@tools/memory.py build/src/tool/forge

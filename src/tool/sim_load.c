@@ -8,7 +8,7 @@
 #include "tool/sim.h"
 
 struct config {
-	uint64_t cns, threads, nodes, cores;
+	uint64_t cns, threads, nodes, cores, pause_us, pause_every_us;
 	const char *profile, *trace;
 	bool free_housekeeping, tax, check;
 };
@@ -24,6 +24,10 @@ static const struct opt options[] = {
 	    "Processors of a compute node, which its threads share; 0: one for each thread."),
     OPT_STRING(struct config, profile, "profile", 0, "cx5", "NAME",
 	       "What network and processors cost; 'forge sim profiles' lists them."),
+    OPT_DURATION(struct config, pause_us, "pause", 0, "0us", "TIME", 0, 10000000,
+		 "Compute nodes stand still for so long, in turn; 0: none does."),
+    OPT_DURATION(struct config, pause_every_us, "pause-every", 0, "10ms", "TIME", 1, 1000000000,
+		 "Each does so once in this time."),
     OPT_FLAG(struct config, free_housekeeping, "free-housekeeping", 0,
 	     "Verbs for hotness, eviction, compaction and space cost nothing."),
     OPT_FLAG(struct config, tax, "tax", 0,
@@ -210,6 +214,8 @@ static int run_sim(const struct load_where *where, void *more, struct load_pool 
 	    .nodes = (uint32_t)config->nodes,
 	    .cores = (uint32_t)config->cores,
 	    .check = config->check,
+	    .pause_ns = config->pause_us * 1000,
+	    .pause_every_ns = config->pause_every_us * 1000,
 	    .points = {{profile, config->free_housekeeping ? VT_HOUSEKEEPING : 0}},
 	    .point_count = 1,
 	};

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "bench/actor.h"
+#include "vtime/fault.h"
 
 #define PROGRESS_INTERVAL_NS 250000000u
 /* Who is ahead of the others in a trace looks again after so long: a quarter of a Get. */
@@ -49,10 +50,27 @@ struct run {
 	uint32_t member_count;
 	const char *part; /* for the progress line */
 	uint64_t begun_ns, printed_ns, printed_verbs;
-	uint64_t spent_ns; /* of this host's processor, up to the measured part */
-	bool line;	   /* a progress line stands unfinished */
+	uint64_t spent_ns;		     /* of this host's processor, up to the measured part */
+	uint64_t pause_at_ns[LAYOUT_CN_MAX]; /* the next one of each compute node; 0: not known */
+	bool line;			     /* a progress line stands unfinished */
 	int (*work)(struct member *);
 };
+
+/* Stand still now and then: by whichever thread of the compute node begins an operation then. */
+static void pause_when_due(struct run *r, struct vt_thread *t)
+{
+	uint32_t cn = vt_thread_cn(t);
+	uint64_t now_ns = clock_now_ns(vt_world_clock(r->cluster.world));
+
+	if (now_ns < r->pause_at_ns[cn])
+		return;
+	/* The first time they take turns. */
+	if (r->pause_at_ns[cn])
+		vt_pause(r->cluster.world, cn, now_ns + r->setup->pause_ns);
+	else
+		now_ns += cn * r->setup->pause_every_ns / r->cluster.options.world.cns;
+	r->pause_at_ns[cn] = now_ns + r->setup->pause_every_ns;
+}
 
 static struct cache *route(struct bench_actor *a, struct cache_key key)
 {
@@ -60,6 +78,8 @@ static struct cache *route(struct bench_actor *a, struct cache_key key)
 	struct vt_cluster *c = &m->run->cluster;
 	uint32_t node = c->options.world.nodes > 1 ? vt_node_of(c, key) : 0;
 
+	if (m->run->setup->pause_ns)
+		pause_when_due(m->run, m->thread);
 	vt_work(m->thread, vt_world_profile(c->world)->cpu_operation);
 	return &vt_session_at(c, a->index, node)->cache;
 }

@@ -28,7 +28,10 @@ struct vt_setup {
 	const struct plan *plan;	 /* of each memory node */
 	uint32_t nodes;
 	uint32_t cores; /* of a compute node; 0: one for each thread */
-	bool check;	/* after each point everybody drains, and the pools are checked */
+	/* Each compute node in turn stands still for pause_ns, each once in pause_every_ns; 0:
+	 * none. */
+	uint64_t pause_ns, pause_every_ns;
+	bool check; /* after each point everybody drains, and the pools are checked */
 	FILE *trace;
 	struct vt_point points[VT_POINTS_MAX];
 	uint32_t point_count;

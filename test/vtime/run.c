@@ -198,14 +198,45 @@ static void test_open_loop(void **state)
 	assert_true(p50[2] > 100000);
 }
 
+/*
+ * The margin of the window: at the default interval, and no node stands still, fewer than one group
+ * in a thousand is evicted before every node has flushed it, at the highest rate these nodes reach;
+ * when nodes stand still for longer than the window lasts, many are, and that is counted.
+ */
+static void test_window_margin(void **state)
+{
+	uint64_t unflushed[3], groups[3];
+
+	for (unsigned k = 0; k < 3; k++) {
+		struct scene s;
+
+		make_scene(&s, "ycsb-a", "forge", 1);
+		s.bench.threads = 12;
+		s.bench.measured.operations = 60000;
+		s.bench.poll_interval_us = k == 2 ? 1600 : 0;
+		s.setup.pause_ns = k == 1 ? 3000000 : 0;
+		s.setup.pause_every_ns = 6000000;
+		run_scene(&s);
+		unflushed[k] = s.results->cache.groups_unflushed;
+		groups[k] = s.results->cache.groups_regrouped + s.results->cache.groups_requeued;
+		drop_scene(&s);
+	}
+	for (unsigned k = 0; k < 3; k++) {
+		printf("evicted unflushed: %llu of %llu groups\n", (unsigned long long)unflushed[k],
+		       (unsigned long long)groups[k]);
+		assert_true(groups[k] > 1000);
+	}
+	assert_true(unflushed[0] * 1000 < groups[0]);
+	assert_true(unflushed[1] * 20 > groups[1]);
+	assert_true(unflushed[2] * 10 < groups[2]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_same_seed_same_run),
-	    cmocka_unit_test(test_right_and_clean),
-	    cmocka_unit_test(test_points),
-	    cmocka_unit_test(test_penalty_and_time),
-	    cmocka_unit_test(test_open_loop),
+	    cmocka_unit_test(test_window_margin),    cmocka_unit_test(test_same_seed_same_run),
+	    cmocka_unit_test(test_right_and_clean),  cmocka_unit_test(test_points),
+	    cmocka_unit_test(test_penalty_and_time), cmocka_unit_test(test_open_loop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
