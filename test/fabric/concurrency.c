@@ -30,7 +30,7 @@
 /* Fewer where each verb is a round trip between threads. */
 static uint64_t rounds_of(const struct under_test *u)
 {
-	return u->is_remote ? ROUNDS_MAX / 40 : ROUNDS_MAX;
+	return u->is_remote ? ROUNDS_MAX / 80 : ROUNDS_MAX;
 }
 
 /* One thread or process of a test. */
