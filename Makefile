@@ -18,7 +18,7 @@ build = { [ -f $(1)/build.ninja ] || meson setup $(1) --buildtype=$(BUILDTYPE) \
 slow = --timeout-multiplier 6
 
 .DEFAULT_GOAL := all
-.PHONY: all packages demo test test-long fuzz-sim bench bench-serve bench-overlap bench-sim sim-tax hit-ratio housekeeping fill window memory check check-format \
+.PHONY: all packages demo test test-long fuzz-sim bench bench-serve bench-overlap bench-sim sim-tax hit-ratio housekeeping compaction fill window memory check check-format \
 	check-warnings check-asan check-tsan install clean help
 
 all: packages ## build everything into build/

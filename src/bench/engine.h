@@ -129,7 +129,8 @@ struct bench_setup {
 	double rate; /* open loop: operations begin so often, of all workers; 0: closed */
 	uint64_t miss_penalty_us; /* the time a backend takes; slept, or spun below 100 us */
 	uint32_t poll_interval_us;
-	uint32_t open_groups; /* 0: the default */
+	uint32_t open_groups;  /* 0: the default */
+	uint32_t dead_percent; /* the same */
 	uint64_t seed;
 	bool preload;
 	bool verify; /* check every byte of every value that a Get returns */

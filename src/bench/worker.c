@@ -133,6 +133,7 @@ void bench_process(struct bench_shared *s, const struct bench_setup *setup,
 	    .session_count = setup->threads,
 	    .poll_interval_us = setup->poll_interval_us,
 	    .open_groups = setup->open_groups,
+	    .dead_percent = setup->dead_percent,
 	    .count_verbs = !setup->no_verb_counts,
 	    .seed = setup->seed * 1000 + first,
 	};

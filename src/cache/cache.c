@@ -167,8 +167,9 @@ int cache_reserve_try(struct cache *c)
 
 	if (atomic_load_explicit(&c->cn->free_hint, memory_order_relaxed) > 0)
 		status = lane_claim_free(c->lane, c->worker, c->lane->reserve_cap);
-	if (status == FORGE_MISS && !some_ring_overlong(c->cn))
-		status = compact(c);
+	/* Where the policy bounds the dead, evict() decides between the two. */
+	if (status == FORGE_MISS && !compact_bounds_dead(c) && !some_ring_overlong(c->cn))
+		status = compact(c, 100);
 	if (status == FORGE_MISS)
 		status = evict(c);
 	if (status == FORGE_MISS || status == FORGE_E_AGAIN) {

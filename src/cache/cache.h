@@ -74,8 +74,6 @@ struct cache_counters {
 
 struct evict_scratch; /* evict.c's */
 
-#define CACHE_CANDIDATES_MAX 64u
-
 /*
  * What an operation judges objects by, sampled once at its start.  All it does, it does as of then:
  * an object that expires meanwhile may still be returned, and what is stored on the ground of a
@@ -119,8 +117,8 @@ struct cache {
 	struct cache_large large;
 	void *memory;
 
-	uint32_t candidates[CACHE_CANDIDATES_MAX]; /* chunks that looked mostly dead */
-	uint32_t candidate_count;
+	uint32_t compact_from; /* the last sample for compaction began at that chunk */
+	uint32_t learn_from;   /* chunk whose dead are READ next */
 };
 
 /* Bytes of scratch it allocates, for reports. */
@@ -371,8 +369,8 @@ MAY_WAIT int cache_fetch(struct cache *, uint64_t word, enum fab_purpose, uint8_
 int cache_key_check(struct cache_key key);
 
 /*
- * We won the CAS that took an object's slot: remember its death, publish it with others, and
- * remember its group as a candidate for compaction.  Waits.  0 or FORGE_E_NODE.
+ * We won the CAS that took an object's slot: remember its death and publish it with others.  Waits.
+ * 0 or FORGE_E_NODE.
  */
 MAY_WAIT int cache_note_dead(struct cache *, uint32_t chunk, uint32_t generation, uint32_t sn);
 

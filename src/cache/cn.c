@@ -62,6 +62,7 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 		o->poll_interval_us ? o->poll_interval_us : CN_POLL_INTERVAL_US_DEFAULT,
 	    .map_trust_us = o->map_trust_us ? o->map_trust_us : CN_MAP_TRUST_US_DEFAULT,
 	    .open_groups = o->open_groups,
+	    .dead_percent = o->dead_percent ? o->dead_percent : policy->dead_percent,
 	    .window_groups = pool->plan.window_groups,
 	    .poll_every_op = o->poll_every_op,
 	    .flush_every_op = o->flush_every_op,
@@ -212,6 +213,11 @@ static void forget_life(struct cn *cn, uint32_t chunk)
 	}
 }
 
+void cn_forget_dead(struct cn *cn, uint32_t chunk)
+{
+	forget_life(cn, chunk);
+}
+
 static void set_counts(struct cn *cn, uint32_t chunk, const uint8_t *carried,
 		       uint32_t carried_count)
 {
@@ -294,6 +300,13 @@ void cn_note_life(struct cn *cn, uint32_t chunk, uint32_t generation)
 		cn_note(cn, chunk, chunk_pack_open(0, generation), NULL, 0);
 }
 
+static void note_any_dead(struct cn *cn)
+{
+	/* Read first: workers would fight for the cache line. */
+	if (unlikely(!atomic_load_explicit(&cn->any_dead, memory_order_relaxed)))
+		atomic_store_explicit(&cn->any_dead, 1, memory_order_relaxed);
+}
+
 void cn_note_dead(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t sn)
 {
 	if (sn >= cn->pool->plan.group_objects)
@@ -303,6 +316,7 @@ void cn_note_dead(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t s
 		return; /* that life is over already */
 	uint64_t bit = UINT64_C(1) << (sn % 64);
 
+	note_any_dead(cn);
 	atomic_fetch_or_explicit(&dead_of(cn, chunk)[sn / 64], bit, memory_order_relaxed);
 	atomic_fetch_or_explicit(&news_of(cn, chunk)[sn / 64], bit, memory_order_relaxed);
 	uint8_t count = cn_count(cn, chunk, sn);
@@ -341,6 +355,7 @@ void cn_take_news(struct cn *cn, uint32_t chunk, uint64_t *words)
 
 void cn_learn_dead(struct cn *cn, uint32_t chunk, const uint64_t *words)
 {
+	note_any_dead(cn);
 	for (uint32_t i = 0; i < cn->dead_words; i++)
 		atomic_fetch_or_explicit(&dead_of(cn, chunk)[i], words[i], memory_order_relaxed);
 }

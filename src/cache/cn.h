@@ -27,6 +27,7 @@ struct cn_options {
 	uint32_t poll_interval_us; /* the paper's 100 */
 	uint32_t map_trust_us;
 	uint32_t open_groups;  /* a lane fills at once for each ring; 0: by its share of the pool */
+	uint32_t dead_percent; /* members that may be dead, see policy.h; 0: the policy's share */
 	uint8_t poll_every_op; /* for small worlds without time */
 	uint8_t flush_every_op; /* the same: the flush generation is READ at every start */
 	uint32_t flush_trust_us;
@@ -48,7 +49,7 @@ struct cn_options {
 #define CN_LIVES 32u
 /*
  * When a life was queued is kept as 16 bits, in ticks of 1 / 1,024 of the pool or less (a position
- * of the ring, in small pools).  Rings are at most 1.5 pools long, so that many ticks may lie ahead
+ * of the ring, in small pools).  Rings are at most 3 pools long, so that many ticks may lie ahead
  * of head.  One of 30 pools ago and more may be taken for young, with a chance of 1 in 10: then
  * a key that comes back goes to main for no good reason.
  */
@@ -86,6 +87,7 @@ struct cn {
 	uint32_t poll_interval_us;
 	uint32_t map_trust_us;
 	uint32_t open_groups;
+	uint32_t dead_percent; /* of a pool's members may be dead; 100: nobody cares */
 	uint8_t poll_every_op;
 	uint8_t flush_every_op;
 	uint32_t flush_trust_us;
@@ -100,6 +102,7 @@ struct cn {
 	_Atomic uint64_t *dead;	   /* [chunk_count][dead_words] SNs known to be dead */
 	_Atomic uint64_t *news;	   /* [chunk_count][dead_words] those this CN has not published */
 	_Atomic uint16_t *members; /* [chunk_count] of the group queued there; 0 unknown */
+	_Atomic uint8_t any_dead;  /* some bit of dead[] has been set in this life of the CN */
 	uint32_t dead_words;
 	_Atomic uint32_t *mirror[RING_QUEUES]; /* [ring_nodes] chunk queued at a position */
 
@@ -299,6 +302,9 @@ void cn_learn_dead(struct cn *, uint32_t chunk, const uint64_t *words);
 uint32_t cn_news_count(const struct cn *, uint32_t chunk);
 void cn_take_news(struct cn *, uint32_t chunk, uint64_t *words);
 
+/* Forget who died in a chunk: the map is wrong about it. */
+void cn_forget_dead(struct cn *, uint32_t chunk);
+
 /* How many members of the chunk's present life are known to be dead. */
 uint32_t cn_dead_count(const struct cn *, uint32_t chunk);
 int cn_is_dead(const struct cn *, uint32_t chunk, uint32_t sn);
@@ -316,14 +322,26 @@ int cn_word_is_stale(const struct cn *, const struct worker *, uint64_t word);
  */
 int cn_word_is_ghost(const struct cn *, uint64_t word);
 
+/* Tickets of its ring that were taken since the group was queued, as last seen. */
+static inline uint64_t cn_age(const struct cn *cn, uint64_t seen)
+{
+	uint64_t tail = atomic_load_explicit(&cn->tail[chunk_ring(seen)], memory_order_relaxed);
+	int64_t age = (int64_t)(tail - chunk_position_near(seen, tail));
+
+	return age > 0 ? (uint64_t)age : 0;
+}
+
 /*
  * Has a ring become so long, by positions of groups that were claimed from its middle, that its
  * nodes might run out?  Then what lies at its head is due, whatever the policy says.
  */
 static inline int cn_overlong(const struct cn *cn, uint64_t positions)
 {
+	uint64_t chunks = cn->pool->plan.chunk_count;
+	uint64_t most = plan_has_long_rings((uint32_t)chunks) ? 3 * chunks : 3 * chunks / 2;
+
 	/* Signed: a hint of head may be newer than that of tail, or beyond it. */
-	return (int64_t)positions > (int64_t)cn->pool->plan.chunk_count * 3 / 2;
+	return (int64_t)positions > (int64_t)most;
 }
 
 /* Is no other compute node attached, as last seen by an eviction? */

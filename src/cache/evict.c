@@ -489,6 +489,17 @@ static uint32_t victim_ring(const struct cache *c, const struct policy_occupancy
 	return c->cn->policy->victim_ring(o);
 }
 
+/*
+ * Room in main is made first where members are dead, which costs no hit.  In small those that die
+ * go with the cold ones for nothing, unless so much of the pool is dead that nobody need go.
+ */
+static uint32_t dead_limit(const struct cache *c, uint32_t ring)
+{
+	uint32_t percent = c->cn->dead_percent;
+
+	return ring == RING_MAIN ? percent : (uint32_t)min_u64(100, percent + percent / 2);
+}
+
 int evict(struct cache *c)
 {
 	struct evict_scratch *s = c->evict;
@@ -502,6 +513,11 @@ int evict(struct cache *c)
 		return FORGE_MISS;
 	uint32_t ring = victim_ring(c, &occupancy);
 
+	if (compact_bounds_dead(c) && !cn_overlong(c->cn, occupancy.queued[ring])) {
+		status = compact(c, dead_limit(c, ring));
+		if (status != FORGE_MISS)
+			return status;
+	}
 	status = collect(c, s, &occupancy, ring, &n);
 	if (status || n == 0)
 		return status; /* with 0: positions whose groups others took were passed */

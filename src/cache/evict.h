@@ -39,7 +39,22 @@ MAY_WAIT int evict(struct cache *);
 MAY_WAIT int evict_clear_row(struct cache *, struct evict_scratch *, uint64_t address,
 			     uint64_t *row);
 
-/* Compact a mostly dead group if this CN knows one.  FORGE_MISS if not. */
-MAY_WAIT int compact(struct cache *);
+/*
+ * Does the policy bound the share of dead members here?  In a pool of a few groups it does not:
+ * they are no sample.
+ */
+int compact_bounds_dead(const struct cache *);
+
+/*
+ * The stream for objects bound for main that lived in a group which the map shows so, until they
+ * were updated or their group compacted.
+ */
+uint32_t compact_stream(const struct cache *, uint64_t seen);
+
+/*
+ * Compact a group: a mostly dead one or, while more than dead_percent of all members are dead, the
+ * one that is most worth it.  FORGE_MISS if this CN knows none.
+ */
+MAY_WAIT int compact(struct cache *, uint32_t dead_percent);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * flush.c: forgetting everything at once.
  *
- * The pool has a flush generation, part of the fence, a word beside the cursors that only grows.  Every object carries
- * the one it was stored under; an object of an older one than the reader's is over: it is dealt
- * with as an invalid one (look.h), and regroup drops it.  So a flush is one FAA, and no slot is
- * touched.
+ * The pool has a flush generation, part of the fence, a word beside the cursors that only grows.
+ * Every object carries the one it was stored under; an object of an older one than the reader's is
+ * over: it is dealt with as an invalid one (look.h), and regroup drops it.  So a flush is one FAA,
+ * and no slot is touched.
  *
  * The argument.  An operation takes one sample of the word at its start (cache_begin()), judges old
  * objects by it and stamps new ones with it: were it to look again in between, an increment could

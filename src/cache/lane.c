@@ -1,5 +1,5 @@
 /*
- * lane.c: open groups from reserve to ring.
+ * lane.c: open groups from reserve to stream.
  *
  * Sealing.  Who competes: nobody writes the chunk but this lane, and only when in_flight is zero
  * is every object that could get a slot in place.  So the TWIM is complete when it is written,
@@ -7,9 +7,9 @@
  * the enqueue leaves the chunk open in our name: a recoverer scans the index for words that
  * point into it.
  *
- * Several groups of a ring being filled change nothing in that: each has its own count of Sets
+ * Several groups of a stream being filled change nothing in that: each has its own count of Sets
  * in flight, no object moves from one to another, and which is sealed first matters to nobody's
- * correctness, for an object's place in the ring's order is its group's ticket.  Fibers of a lane
+ * correctness, for an object's place in the stream's order is its group's ticket.  Fibers of a lane
  * may open or close groups while another one waits, so whoever waited asks lane_fit() again.
  */
 #include "cache/lane.h"
@@ -36,12 +36,13 @@ int lane_init(struct lane *lane, struct cn *cn)
 	if (!pool_rule(cn->pool, RULE_CN_CHUNK_CAP))
 		cap = p->chunk_count;
 	*lane = (struct lane){.cn = cn, .memory = memory};
+	lane->streams = cap >= LANE_SHARE_FOR_STREAMS ? LANE_STREAMS : RING_QUEUES;
 	lane->filling_max = cn->open_groups ? cn->open_groups : cap / LANE_SHARE_PER_FILLING;
 	lane->filling_max = lane->filling_max < 1		   ? 1
 			    : lane->filling_max > LANE_FILLING_MAX ? LANE_FILLING_MAX
 								   : lane->filling_max;
 	/* Those are open; at least one chunk in hand lets an eviction finish. */
-	uint32_t open = RING_QUEUES * lane->filling_max;
+	uint32_t open = lane->streams * lane->filling_max;
 
 	lane->reserve_cap = cap > open + 1 ? cap - open : 1;
 	if (lane->reserve_cap > LANE_RESERVE_MAX)
@@ -75,40 +76,70 @@ static uint32_t room_left(const struct plan *p, const struct open_group *g)
 	return plan_group_bytes(p, g->object_count) - g->units_used * LAYOUT_UNIT_BYTES;
 }
 
-struct open_group *lane_fit(const struct lane *lane, uint32_t ring, uint32_t units)
+struct open_group *lane_fit(const struct lane *lane, uint32_t stream, uint32_t units)
 {
-	for (uint32_t i = 0; i < lane->filling_count[ring]; i++)
-		if (open_group_fits(&lane->cn->pool->plan, lane->filling[ring][i], units))
-			return lane->filling[ring][i];
+	for (uint32_t i = 0; i < lane->filling_count[stream]; i++)
+		if (open_group_fits(&lane->cn->pool->plan, lane->filling[stream][i], units))
+			return lane->filling[stream][i];
 	return NULL;
 }
 
-int lane_may_open(const struct lane *lane, uint32_t ring, uint32_t units)
+const struct open_group *lane_find(const struct lane *lane, uint32_t chunk, uint32_t generation)
 {
-	return lane->reserve_count > 0 && lane->filling_count[ring] < lane->filling_max &&
-	       !lane_fit(lane, ring, units);
+	for (unsigned i = 0; i < LANE_GROUPS_MAX; i++) {
+		const struct open_group *g = &lane->groups[i];
+
+		if (g->state != OPEN_UNUSED && g->chunk == chunk && g->generation == generation)
+			return g;
+	}
+	return NULL;
+}
+
+uint32_t lane_stream_after(const struct lane *lane, uint64_t seen)
+{
+	const struct cn *cn = lane->cn;
+	uint64_t chunks = cn->pool->plan.chunk_count;
+
+	if (lane->streams == RING_QUEUES)
+		return RING_MAIN;
+	if (chunk_state(seen) == CHUNK_OPEN)
+		return LANE_HOT;
+	if (chunk_state(seen) != CHUNK_QUEUED || chunk_ring(seen) != RING_MAIN)
+		return RING_MAIN;
+	uint64_t age = cn_age(cn, seen);
+
+	if (age * LANE_HOT_SHARE < chunks)
+		return LANE_HOT;
+	return age < chunks ? LANE_WARM : RING_MAIN;
+}
+
+int lane_may_open(const struct lane *lane, uint32_t stream, uint32_t units)
+{
+	return lane->reserve_count > 0 && lane->filling_count[stream] < lane->filling_max &&
+	       !lane_fit(lane, stream, units);
 }
 
 /* Which of the groups being filled has the least room; there is one. */
-static uint32_t fullest(const struct lane *lane, uint32_t ring)
+static uint32_t fullest(const struct lane *lane, uint32_t stream)
 {
 	const struct plan *p = &lane->cn->pool->plan;
 	uint32_t best = 0;
 
-	for (uint32_t i = 1; i < lane->filling_count[ring]; i++)
-		if (room_left(p, lane->filling[ring][i]) < room_left(p, lane->filling[ring][best]))
+	for (uint32_t i = 1; i < lane->filling_count[stream]; i++)
+		if (room_left(p, lane->filling[stream][i]) <
+		    room_left(p, lane->filling[stream][best]))
 			best = i;
 	return best;
 }
 
-int lane_is_crowded(const struct lane *lane, uint32_t ring)
+int lane_is_crowded(const struct lane *lane, uint32_t stream)
 {
 	const struct plan *p = &lane->cn->pool->plan;
 
-	if (lane->filling_count[ring] == 0)
+	if (lane->filling_count[stream] == 0)
 		return 0;
-	return lane->filling_count[ring] >= lane->filling_max ||
-	       room_left(p, lane->filling[ring][fullest(lane, ring)]) <
+	return lane->filling_count[stream] >= lane->filling_max ||
+	       room_left(p, lane->filling[stream][fullest(lane, stream)]) <
 		   plan_expected_bytes(p) + TWIM_BYTES;
 }
 
@@ -203,43 +234,43 @@ int lane_land(struct lane *lane, struct worker *w, struct open_group *g, uint64_
 }
 
 /* Close one of the groups being filled. */
-static MAY_WAIT int close_at(struct lane *lane, struct worker *w, uint32_t ring, uint32_t at,
+static MAY_WAIT int close_at(struct lane *lane, struct worker *w, uint32_t stream, uint32_t at,
 			     uint64_t *scratch)
 {
-	struct open_group *g = lane->filling[ring][at];
+	struct open_group *g = lane->filling[stream][at];
 
-	lane->filling_count[ring]--;
-	for (; at < lane->filling_count[ring]; at++)
-		lane->filling[ring][at] = lane->filling[ring][at + 1];
+	lane->filling_count[stream]--;
+	for (; at < lane->filling_count[stream]; at++)
+		lane->filling[stream][at] = lane->filling[stream][at + 1];
 	g->state = OPEN_CLOSING;
 	if (g->in_flight > 0 && pool_rule(lane->cn->pool, RULE_SEAL_WAITS_IN_FLIGHT))
 		return 0;
 	return finish(lane, w, g, scratch);
 }
 
-int lane_close(struct lane *lane, struct worker *w, uint32_t ring, uint64_t *scratch)
+int lane_close(struct lane *lane, struct worker *w, uint32_t stream, uint64_t *scratch)
 {
-	if (lane->filling_count[ring] == 0)
+	if (lane->filling_count[stream] == 0)
 		return 0;
-	return close_at(lane, w, ring, fullest(lane, ring), scratch);
+	return close_at(lane, w, stream, fullest(lane, stream), scratch);
 }
 
 int lane_close_heavy(struct lane *lane, struct worker *w, struct open_group *g, uint64_t *scratch)
 {
-	for (uint32_t at = 0; at < lane->filling_count[g->ring]; at++)
-		if (lane->filling[g->ring][at] == g && lane_group_is_heavy(lane, g))
-			return close_at(lane, w, g->ring, at, scratch);
+	for (uint32_t at = 0; at < lane->filling_count[g->stream]; at++)
+		if (lane->filling[g->stream][at] == g && lane_group_is_heavy(lane, g))
+			return close_at(lane, w, g->stream, at, scratch);
 	return 0;
 }
 
-int lane_open(struct lane *lane, struct worker *w, uint32_t ring)
+int lane_open(struct lane *lane, struct worker *w, uint32_t stream)
 {
 	struct cn *cn = lane->cn;
 	struct open_group *g = NULL;
 
-	assert(lane->reserve_count > 0 && lane->filling_count[ring] < lane->filling_max);
+	assert(lane->reserve_count > 0 && lane->filling_count[stream] < lane->filling_max);
 	/* What waits to be sealed is beyond the lane's share, so it is bounded, too. */
-	uint32_t groups_max = RING_QUEUES * lane->filling_max + LANE_CLOSING_MAX;
+	uint32_t groups_max = lane->streams * lane->filling_max + LANE_CLOSING_MAX;
 
 	for (uint32_t i = 0; i < groups_max && !g; i++)
 		if (lane->groups[i].state == OPEN_UNUSED)
@@ -249,7 +280,8 @@ int lane_open(struct lane *lane, struct worker *w, uint32_t ring)
 	struct lane_chunk c = lane->reserve[--lane->reserve_count];
 
 	g->state = OPEN_FILLING;
-	g->ring = ring;
+	g->ring = lane_stream_ring(stream);
+	g->stream = stream;
 	g->chunk = c.chunk;
 	g->generation = c.generation;
 	g->units_used = g->object_count = g->part_count = g->in_flight = 0;
@@ -267,11 +299,11 @@ int lane_open(struct lane *lane, struct worker *w, uint32_t ring)
 		return status;
 	}
 	cn_note(cn, c.chunk, g->word, NULL, 0);
-	if (lane->filling_count[ring] >= lane->filling_max) {
+	if (lane->filling_count[stream] >= lane->filling_max) {
 		/* Another fiber of this lane was faster; keep ours for the next time. */
 		return unopen(lane, w, g);
 	}
-	lane->filling[ring][lane->filling_count[ring]++] = g;
+	lane->filling[stream][lane->filling_count[stream]++] = g;
 	return 0;
 }
 
@@ -320,7 +352,7 @@ int lane_group_is_heavy(const struct lane *lane, const struct open_group *g)
 {
 	const struct cn *cn = lane->cn;
 	uint64_t groups =
-	    max_u64(RING_CLAIM_MAX, RING_QUEUES * (uint64_t)lane->filling_max * cn_evictors(cn));
+	    max_u64(RING_CLAIM_MAX, lane->streams * (uint64_t)lane->filling_max * cn_evictors(cn));
 
 	return g->part_count * LANE_PARTS_SHARE * groups >= cn->pool->plan.chunk_count &&
 	       g->part_count > 0;
@@ -379,9 +411,9 @@ int lane_drain(struct lane *lane, struct worker *w, uint64_t *scratch)
 
 	/* A chunk that is not ours any more is no reason to keep the others. */
 	lane->reserve_cap = 0;
-	for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
-		while (lane->filling_count[ring] > 0 && status != FORGE_E_NODE) {
-			status = lane_close(lane, w, ring, scratch);
+	for (uint32_t stream = 0; stream < LANE_STREAMS; stream++)
+		while (lane->filling_count[stream] > 0 && status != FORGE_E_NODE) {
+			status = lane_close(lane, w, stream, scratch);
 			first = first ? first : status;
 		}
 	while (lane->reserve_count > 0 && status != FORGE_E_NODE) {

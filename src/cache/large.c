@@ -64,9 +64,9 @@ static MAY_WAIT int close_groups(struct cache *c)
 {
 	int status = 0;
 
-	for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
-		while (c->lane->filling_count[ring] > 0 && !status)
-			status = cache_close_group(c, ring);
+	for (uint32_t stream = 0; stream < LANE_STREAMS; stream++)
+		while (c->lane->filling_count[stream] > 0 && !status)
+			status = cache_close_group(c, stream);
 	return status;
 }
 

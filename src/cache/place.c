@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "cache/evict.h"
 #include "cache/large.h"
 
 /*
@@ -18,9 +19,9 @@
 #define PLACE_PAUSES_MAX (1u << 20)
 
 /* A place in a group bound for a ring.  0, or FORGE_E_AGAIN when none has room. */
-static int take(struct cache *c, uint32_t ring, uint32_t units, struct lane_place *place)
+static int take(struct cache *c, uint32_t stream, uint32_t units, struct lane_place *place)
 {
-	struct open_group *g = lane_fit(c->lane, ring, units);
+	struct open_group *g = lane_fit(c->lane, stream, units);
 
 	if (!g)
 		return FORGE_E_AGAIN;
@@ -33,53 +34,60 @@ static int take(struct cache *c, uint32_t ring, uint32_t units, struct lane_plac
  * the other ring, which fills slowly.  Put the object there, or seal one of ours, so that it can
  * be evicted; otherwise a few workers on a small pool would keep all chunks open for ever.
  */
-static MAY_WAIT int find_room_elsewhere(struct cache *c, uint32_t ring, uint32_t units,
+static MAY_WAIT int find_room_elsewhere(struct cache *c, uint32_t stream, uint32_t units,
 					struct lane_place *place)
 {
 	struct lane *lane = c->lane;
-	uint32_t other = ring == RING_SMALL ? RING_MAIN : RING_SMALL;
 
-	if (take(c, other, units, place) == 0)
-		return 0;
-	if (!lane->filling_count[other] && !lane->filling_count[ring])
-		return FORGE_E_NO_SPACE;
-	int status = cache_close_group(c, lane->filling_count[other] ? other : ring);
+	/* The stream itself last. */
+	for (uint32_t i = 1; i <= LANE_STREAMS; i++)
+		if (take(c, (stream + i) % LANE_STREAMS, units, place) == 0)
+			return 0;
+	for (uint32_t i = 1; i <= LANE_STREAMS; i++) {
+		uint32_t other = (stream + i) % LANE_STREAMS;
 
-	return status ? status : FORGE_E_AGAIN;
+		if (lane->filling_count[other] > 0) {
+			int status = cache_close_group(c, other);
+
+			return status ? status : FORGE_E_AGAIN;
+		}
+	}
+	return FORGE_E_NO_SPACE;
 }
 
-/* Close, reserve and open, until a group bound for the ring has room; FORGE_E_AGAIN: go on. */
-static MAY_WAIT int refill(struct cache *c, uint32_t ring, uint32_t units, struct lane_place *place)
+/* Close, reserve and open, until a group of the stream has room; FORGE_E_AGAIN: go on. */
+static MAY_WAIT int refill(struct cache *c, uint32_t stream, uint32_t units,
+			   struct lane_place *place)
 {
 	struct lane *lane = c->lane;
-	int status = cache_make_way(c, ring);
+	int status = cache_make_way(c, stream);
 
 	if (!status)
 		status = cache_reserve(c);
-	if (!status && lane_may_open(lane, ring, units))
-		status = lane_open(lane, c->worker, ring);
+	if (!status && lane_may_open(lane, stream, units))
+		status = lane_open(lane, c->worker, stream);
 	if (status == FORGE_E_NO_SPACE)
-		return find_room_elsewhere(c, ring, units, place);
-	return status ? status : take(c, ring, units, place);
+		return find_room_elsewhere(c, stream, units, place);
+	return status ? status : take(c, stream, units, place);
 }
 
 /*
- * Room in a group bound for a ring.  Whoever finds none refills the lane, unless another fiber of
+ * Room in a group of a stream.  Whoever finds none refills the lane, unless another fiber of
  * it is at it: then it waits for that one.
  */
-static MAY_WAIT int find_room(struct cache *c, uint32_t ring, uint32_t units,
+static MAY_WAIT int find_room(struct cache *c, uint32_t stream, uint32_t units,
 			      struct lane_place *place)
 {
 	struct lane *lane = c->lane;
 
 	for (unsigned pauses = 0; pauses < PLACE_PAUSES_MAX; pauses++) {
-		int status = take(c, ring, units, place);
+		int status = take(c, stream, units, place);
 
 		if (status == FORGE_E_AGAIN && cache_is_late(c))
 			status = FORGE_E_DEADLINE;
 		if (status == FORGE_E_AGAIN && !lane->refilling) {
 			lane->refilling = 1;
-			status = refill(c, ring, units, place);
+			status = refill(c, stream, units, place);
 			lane->refilling = 0;
 		}
 		if (status != FORGE_E_AGAIN)
@@ -101,6 +109,17 @@ int place_units(const struct plan *p, uint32_t key_bytes, uint64_t value_bytes, 
 	return 0;
 }
 
+/* Updated so soon that its group is still open: what the group says, if it is one of ours. */
+static void ask_own_group(const struct cache *c, const struct look *l, struct policy_hint *hint)
+{
+	const struct open_group *g = lane_find(c->lane, l->old_chunk, l->old_generation);
+
+	if (!g || l->old_sn >= g->object_count)
+		return;
+	hint->old_ring = (uint8_t)g->ring;
+	hint->old_count = g->carried[l->old_sn];
+}
+
 /* Where the policy wants the object. */
 static void ask_policy(struct cache *c, struct placing *p)
 {
@@ -110,19 +129,22 @@ static void ask_policy(struct cache *c, struct placing *p)
 	    .ghost = cn->policy->keeps_ghosts && l->ghost,
 	    .update = l->match != 0,
 	};
+	uint64_t seen = hint.update ? cn_map(cn, l->old_chunk) : 0;
 
 	if (hint.update) {
-		uint64_t seen = cn_map(cn, l->old_chunk);
+		int in_main = chunk_state(seen) == CHUNK_QUEUED && chunk_ring(seen) == RING_MAIN;
 
-		hint.old_count = l->old_sn < cn->pool->plan.group_objects
-				     ? cn_count(cn, l->old_chunk, l->old_sn)
-				     : 0;
-		hint.old_ring = chunk_state(seen) == CHUNK_QUEUED && chunk_ring(seen) == RING_MAIN
-				    ? RING_MAIN
-				    : RING_SMALL;
+		if (l->old_sn < cn->pool->plan.group_objects)
+			hint.old_count = cn_count(cn, l->old_chunk, l->old_sn);
+		hint.old_ring = in_main ? RING_MAIN : RING_SMALL;
+		if (chunk_state(seen) == CHUNK_OPEN)
+			ask_own_group(c, l, &hint);
 	}
 	c->count.ghost_hits += hint.ghost && !hint.update;
 	p->policy = cn->policy->place(&hint);
+	p->stream = p->policy.ring;
+	if (hint.update && p->policy.ring == RING_MAIN)
+		p->stream = compact_stream(c, seen);
 }
 
 /*
@@ -161,7 +183,7 @@ int place_object(struct cache *c, struct placing *p, uint32_t units, const struc
 	if (!status && !p->placed) {
 		ask_policy(c, p);
 		p->units = units;
-		status = find_room(c, p->policy.ring, units, &p->place);
+		status = find_room(c, p->stream, units, &p->place);
 	}
 	if (status)
 		return status;

@@ -20,6 +20,7 @@ struct placing {
 	struct look look;
 	struct lane_place place;
 	struct policy_place policy;
+	uint32_t stream; /* of the lane */
 	uint32_t units;
 	uint32_t part_count; /* of a value larger than a chunk: the object is its head */
 	uint8_t same_bytes;  /* set by the caller: as those of the match */

@@ -112,6 +112,7 @@ static int try_to_join(struct attachment *a, uint32_t spread_epoch, struct layou
 	    .worker_count = a->options->session_count,
 	    .poll_interval_us = a->options->poll_interval_us,
 	    .open_groups = a->options->open_groups,
+	    .dead_percent = a->options->dead_percent,
 	    .spread_epoch = spread_epoch,
 	    .alive = link_liveness(a->link),
 	};

@@ -27,6 +27,7 @@ struct client_options {
 	uint32_t session_count;	   /* sessions at once, at most CN_WORKERS_MAX; 0 means 1 */
 	uint32_t poll_interval_us; /* 0: the default */
 	uint32_t open_groups;	   /* filled at once for each ring; 0: by a session's share */
+	uint32_t dead_percent;	   /* of the members may be dead, policy.h; 0: the policy's share */
 	uint8_t count_verbs;	   /* keep session_verbs(); costs a few ns per verb */
 	uint64_t seed;
 	/* What the pool's name does not say about access; borrowed until the client is closed. */

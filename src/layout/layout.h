@@ -63,7 +63,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC   0x314c4f4f50475246u /* "FRGPOOL1" as it lies in memory */
-#define LAYOUT_VERSION 4u
+#define LAYOUT_VERSION 5u
 
 #define LAYOUT_SUPERBLOCK_BYTES 4096u
 #define LAYOUT_CURSORS_BYTES	64u

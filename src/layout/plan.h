@@ -268,6 +268,14 @@ static inline uint64_t plan_ring_node_address(const struct plan *p, uint32_t rin
 	return p->ring_offset[ring] + 8 * (position & (p->ring_nodes - 1));
 }
 
+/* From so many chunks on the share of dead members is bounded, and rings are longer for it. */
+#define PLAN_LONG_RINGS_CHUNKS 64u
+
+static inline int plan_has_long_rings(uint32_t chunk_count)
+{
+	return chunk_count >= PLAN_LONG_RINGS_CHUNKS;
+}
+
 static inline uint64_t plan_ring_cycle(const struct plan *p, uint64_t position)
 {
 	return position / p->ring_nodes;

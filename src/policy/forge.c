@@ -21,6 +21,13 @@
 /* Groups queued behind a group before its hits count: 4 hit 0.3 points more than 0. */
 #define LATE_GROUPS_MAX 4u
 
+/*
+ * Members that may be dead before room for main is made by compaction.  YCSB-A at 10 %, one node,
+ * 10 M operations from an empty cache, exact LRU .746, S3-FIFO with holes re-used .785: without a
+ * bound hit .751 for 2.9 % of the verbs, 30 .767 for 4.5, 19 .7765 for 9.1, 18 .777 for 9.7.
+ */
+#define DEAD_PERCENT 19u
+
 static uint32_t clamp(uint32_t value, uint32_t low, uint32_t high)
 {
 	return value < low ? low : value > high ? high : value;
@@ -52,8 +59,12 @@ static uint32_t claim_groups(uint32_t chunk_count, const struct policy_company *
 
 static struct policy_place place(const struct policy_hint *h)
 {
+	/* An update is a use as a hit is; the group it moves to has seen none yet. */
 	if (h->update)
-		return (struct policy_place){.ring = h->old_ring, .carried = h->old_count};
+		return (struct policy_place){
+		    .ring = h->old_ring,
+		    .carried = h->old_count < UINT8_MAX ? h->old_count + 1 : UINT8_MAX,
+		};
 	return (struct policy_place){.ring = h->ghost ? RING_MAIN : RING_SMALL};
 }
 
@@ -94,6 +105,7 @@ const struct policy policy_forge = {
     .slot_words = 1,
     .keeps_ghosts = 1,
     .merge_min = 1,
+    .dead_percent = DEAD_PERCENT,
     .late_groups = late_groups,
     .claim_groups = claim_groups,
     .segment = segment,

@@ -122,6 +122,7 @@ const struct policy policy_forge_paper = {
     .slot_words = 2,
     .keeps_ghosts = 0,
     .merge_min = MERGE_MIN,
+    .dead_percent = 100,
     .late_groups = late_groups,
     .claim_groups = claim_groups,
     .segment = segment,

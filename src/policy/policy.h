@@ -68,6 +68,12 @@ struct policy {
 	/* How many groups to claim at once, and how many of them have to be regrouped at least. */
 	uint32_t (*claim_groups)(uint32_t chunk_count, const struct policy_company *);
 	uint32_t merge_min;
+	/*
+	 * Share of a pool's members that may be dead, in percent.  While more are, room for main
+	 * is made by compaction, and by eviction only when no group is worth it.  100: only groups
+	 * that are mostly dead are compacted.
+	 */
+	uint32_t dead_percent;
 	/* Segment of a sealed group of rescued objects, from the sum of their counts. */
 	uint32_t (*segment)(uint64_t heat, uint32_t object_count);
 

@@ -10,6 +10,7 @@
 struct config {
 	const char *pool, *workload, *policy, *json;
 	uint64_t keys, value_bytes, size, group_objects, group_objects_max, open_groups;
+	uint64_t dead_percent;
 	double cache_percent;
 	uint64_t threads, processes, operations, seconds, warmup_seconds, seed;
 	double warmup, rate;
@@ -41,6 +42,8 @@ static const struct opt options[] = {
 	    "How many objects a group may have, if they are small; 0: by median and mean size."),
     OPT_U64(struct config, open_groups, "open-groups", 0, "0", "groups", 0, LANE_FILLING_MAX,
 	    "How many groups a thread fills at once for each ring; 0: by its share of the pool."),
+    OPT_U64(struct config, dead_percent, "dead-percent", 0, "0", "%", 0, 100,
+	    "Members that may be dead before groups are compacted for it; 0: the policy's share."),
     OPT_STRING(struct config, policy, "policy", 0, NULL, "NAME",
 	       "The policy; default: the pool's own, or forge."),
     OPT_U64(struct config, threads, "threads", 't', "1", "N", 1, 256, "Threads of each process."),
@@ -155,6 +158,7 @@ static void fill_setup(const struct config *c, struct bench_setup *setup)
 	    .miss_penalty_us = c->miss_penalty,
 	    .poll_interval_us = (uint32_t)c->poll_interval,
 	    .open_groups = (uint32_t)c->open_groups,
+	    .dead_percent = (uint32_t)c->dead_percent,
 	    .seed = c->seed,
 	    .preload = c->preload,
 	    .verify = c->verify,

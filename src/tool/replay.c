@@ -20,7 +20,7 @@ struct config {
 	const char *pool, *policy, *json, *format, *sizes, *columns, *delimiter;
 	unsigned on_miss, by;
 	uint64_t value_bytes, size, group_objects, group_objects_max, object_bytes, cache_objects;
-	uint64_t open_groups;
+	uint64_t open_groups, dead_percent;
 	double cache_percent, warmup, rate;
 	uint64_t threads, processes, requests, seed, poll_interval, miss_penalty, lag;
 	bool footprint, own_sizes, gets_only, verify, progress, lru, count_verbs;
@@ -58,6 +58,8 @@ static const struct opt options[] = {
 	    "How many objects a group may have, if they are small; 0: by median and mean size."),
     OPT_U64(struct config, open_groups, "open-groups", 0, "0", "groups", 0, LANE_FILLING_MAX,
 	    "How many groups a thread fills at once for each ring; 0: by its share of the pool."),
+    OPT_U64(struct config, dead_percent, "dead-percent", 0, "0", "%", 0, 100,
+	    "Members that may be dead before groups are compacted for it; 0: the policy's share."),
     OPT_U64(struct config, object_bytes, "object-bytes", 0, "0", "bytes", 0, 1 << 20,
 	    "Expected bytes of key and value, for a pool made for the run; 0: the trace's mean."),
     OPT_U64(struct config, value_bytes, "value-bytes", 0, "256", "bytes", 1, 1 << 20,
@@ -209,6 +211,7 @@ static void fill_setup(const struct config *c, struct bench_setup *setup)
 	    .miss_penalty_us = c->miss_penalty,
 	    .poll_interval_us = (uint32_t)c->poll_interval,
 	    .open_groups = (uint32_t)c->open_groups,
+	    .dead_percent = (uint32_t)c->dead_percent,
 	    .seed = c->seed,
 	    .verify = c->verify,
 	    .no_verb_counts = !c->count_verbs,

@@ -43,7 +43,7 @@ struct config {
 	    *auth;
 	const char *tls_certificate, *tls_key, *tls_authority;
 	uint64_t memory_mib, port, connections, threads, item_bytes, backlog, idle_us, udp_port;
-	uint64_t object_bytes;
+	uint64_t object_bytes, dead_percent;
 	unsigned protocol;
 	bool verbose, version, daemon, no_flush, tls;
 };
@@ -91,6 +91,8 @@ static const struct opt options[] = {
     OPT_STRING(struct config, metrics, "metrics", 0, NULL, "ADDRESS:PORT",
 	       "Answer http://ADDRESS:PORT/metrics, for Prometheus; port 9150 if none is given."),
     OPT_STRING(struct config, policy, "policy", 0, "forge", "NAME", "Policy of its own pool."),
+    OPT_U64(struct config, dead_percent, "dead-percent", 0, "0", "%", 0, 100,
+	    "Members that may be dead before groups are compacted for it; 0: the policy's share."),
     OPT_BYTES(struct config, object_bytes, "object-bytes", 0, "272", "SIZE", 1, UINT32_MAX,
 	      "Expected size of key and value together, for its own pool."),
     OPT_FLAG(struct config, daemon, "daemon", 'd',
@@ -301,6 +303,7 @@ static int attach(struct serving *s)
 	struct client_options wish = {
 	    .session_count = (uint32_t)s->config->threads + 1,
 	    .count_verbs = 1,
+	    .dead_percent = (uint32_t)s->config->dead_percent,
 	    .seed = (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 32 ^ (uint64_t)getpid(),
 	};
 

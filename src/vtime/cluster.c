@@ -52,6 +52,7 @@ static int open_cns(struct vt_cluster *c)
 	    .worker_count = o->threads,
 	    .poll_interval_us = c->options.poll_interval_us,
 	    .open_groups = c->options.open_groups,
+	    .dead_percent = c->options.dead_percent,
 	};
 	struct layout_registry lines[LAYOUT_CN_MAX];
 	struct worker setter;

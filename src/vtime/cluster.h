@@ -21,6 +21,7 @@ struct vt_cluster_options {
 	const char *policy;
 	uint32_t poll_interval_us; /* 0: the default */
 	uint32_t open_groups;
+	uint32_t dead_percent;
 	FILE *trace; /* a line for each verb; NULL: none */
 };
 

@@ -219,6 +219,7 @@ static int prepare(struct run *r, char *error_text, size_t error_bytes)
 	    .policy = s->bench->policy ? s->bench->policy : s->plan->policy,
 	    .poll_interval_us = s->bench->poll_interval_us,
 	    .open_groups = s->bench->open_groups,
+	    .dead_percent = s->bench->dead_percent,
 	    .trace = s->trace,
 	};
 	int status = vt_cluster_open(&r->cluster, &options, error_text, error_bytes);

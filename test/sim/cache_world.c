@@ -254,11 +254,6 @@ static int world_setup(void *context, uint8_t *memory, struct worker *w)
 	for (uint32_t i = 0; i < cw->cn_count && !status; i++)
 		status = save_cn(cw, i);
 	for (uint32_t i = 0; i < cw->worker_count && !status; i++) {
-		cw->workers[i].cache.candidate_count =
-		    cw->visitors[cw->spec->workers[i].cn].candidate_count;
-		memcpy(cw->workers[i].cache.candidates,
-		       cw->visitors[cw->spec->workers[i].cn].candidates,
-		       sizeof(cw->workers[i].cache.candidates));
 		status = save(cw, &cw->workers[i], sizeof(cw->workers[i]));
 	}
 	if (!status)

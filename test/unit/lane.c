@@ -87,7 +87,7 @@ static uint32_t share_filling(uint32_t chunks, uint32_t cn_max, uint32_t workers
 	assert_true(lane.reserve_cap >= 1 && lane.reserve_cap <= LANE_RESERVE_MAX);
 	/* What is open and in hand is within the share, if that is not tiny. */
 	if (cap > 2 && !open_groups)
-		assert_true(RING_QUEUES * lane.filling_max + lane.reserve_cap <= cap);
+		assert_true(lane.streams * lane.filling_max + lane.reserve_cap <= cap);
 	uint32_t filling_max = lane.filling_max;
 
 	lane_fini(&lane);
@@ -111,6 +111,42 @@ static void test_share(void **state)
 		for (uint32_t cns = 1; cns < 40; cns += 3)
 			for (uint32_t workers = 1; workers < 20; workers += 2)
 				share_filling(chunks, cns, workers, 0);
+}
+
+/* Where an object goes by how old its last group had become; a small share has no streams for it.
+ */
+static void test_streams(void **state)
+{
+	for (uint32_t chunks = 32; chunks <= 4096; chunks *= 128) {
+		struct pool pool = {.plan = {.chunk_count = chunks,
+					     .cn_max = 2,
+					     .group_objects = 8,
+					     .ofm_row_bytes = 8}};
+		struct cn cn = {.pool = &pool, .worker_count = 1};
+		struct lane lane;
+		uint64_t tail = (UINT64_C(5) << CHUNK_POSITION_BITS) + 7, old = tail - chunks;
+		int large = chunks > 32;
+
+		assert_int_equal(lane_init(&lane, &cn), 0);
+		assert_int_equal(lane.streams, large ? LANE_STREAMS : RING_QUEUES);
+		atomic_store(&cn.tail[RING_MAIN], tail);
+		uint64_t hot = chunk_pack_queued(RING_MAIN, 1, tail - chunks / LANE_HOT_SHARE + 1);
+		uint64_t warm = chunk_pack_queued(RING_MAIN, 1, tail - chunks / LANE_HOT_SHARE);
+
+		assert_int_equal(lane_stream_after(&lane, hot), large ? LANE_HOT : RING_MAIN);
+		assert_int_equal(lane_stream_after(&lane, warm), large ? LANE_WARM : RING_MAIN);
+		assert_int_equal(lane_stream_after(&lane, chunk_pack_queued(RING_MAIN, 1, old + 1)),
+				 large ? LANE_WARM : RING_MAIN);
+		assert_int_equal(lane_stream_after(&lane, chunk_pack_queued(RING_MAIN, 1, old)),
+				 RING_MAIN);
+		assert_int_equal(lane_stream_after(&lane, chunk_pack_queued(RING_SMALL, 1, 3)),
+				 RING_MAIN);
+		assert_int_equal(lane_stream_after(&lane, chunk_pack_open(1, 1)),
+				 large ? LANE_HOT : RING_MAIN);
+		for (uint32_t stream = RING_QUEUES; stream < LANE_STREAMS; stream++)
+			assert_int_equal(lane_stream_ring(stream), RING_MAIN);
+		lane_fini(&lane);
+	}
 }
 
 /* Objects of the expected size fill one group after the other: nothing stays open beside. */
@@ -296,6 +332,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_share),
+	    cmocka_unit_test(test_streams),
 	    cmocka_unit_test_setup_teardown(test_equal_sizes, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_first_fit, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_sealing_order, setup, teardown),
