@@ -13,7 +13,8 @@
  *     that doubles with each further failure, up to GATE_TURNED_AWAY_MS_MAX: guessing, and having
  *     handshakes computed for nothing, is slow.  A success, or GATE_FORGIVEN_MS without a failure,
  *     forgives all.  A failure is a wrong proof, a wrong certificate, bytes that are no hello, or
- * no hello in time; a connection that ends without a word (a port scan, a health check) is none.
+ * no hello in time; a connection that ends without a word (a port scan, a health check) is none,
+ * nor is a key that is good, but not for what is wanted.
  *
  * An address is an IPv4 address or the first 64 bits of an IPv6 one, which one host can vary behind
  * at will.  Unix sockets have none: who may open one is the file's business, so only the total
