@@ -18,7 +18,7 @@ build = { [ -f $(1)/build.ninja ] || meson setup $(1) --buildtype=$(BUILDTYPE) \
 slow = --timeout-multiplier 6
 
 .DEFAULT_GOAL := all
-.PHONY: all packages demo test test-long fuzz-sim bench bench-serve bench-overlap bench-sim sim-tax hit-ratio housekeeping compaction fill window memory check check-format \
+.PHONY: all packages demo test test-long fuzz-sim bench bench-serve bench-overlap bench-sim sim-tax sim-tables hit-ratio housekeeping compaction fill window memory check check-format \
 	check-warnings check-asan check-tsan install clean help
 
 all: packages ## build everything into build/
@@ -57,6 +57,9 @@ bench-sim: all ## how many verbs a second the simulator gets through on this hos
 
 sim-tax: all ## what housekeeping costs in throughput, in virtual time, YCSB A to D
 	@tools/sim-tax.py build/src/tool/forge
+
+sim-tables: all ## what throughput depends on, in virtual time, one thing at a time
+	@tools/sim-tables.py build/src/tool/forge
 
 hit-ratio: all ## every trace of ../shared: hit ratios beside the model of the policy
 	@tools/hit-ratio.py build/src/tool/forge

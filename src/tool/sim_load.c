@@ -10,7 +10,7 @@
 struct config {
 	uint64_t cns, threads, nodes, cores, pause_us, pause_every_us;
 	const char *profile, *trace;
-	bool free_housekeeping, tax, check;
+	bool free_housekeeping, tax, host_memory, check;
 };
 
 static const struct opt options[] = {
@@ -28,6 +28,8 @@ static const struct opt options[] = {
 		 "Compute nodes stand still for so long, in turn; 0: none does."),
     OPT_DURATION(struct config, pause_every_us, "pause-every", 0, "10ms", "TIME", 1, 1000000000,
 		 "Each does so once in this time."),
+    OPT_FLAG(struct config, host_memory, "host-memory", 0,
+	     "Hot words are in host memory, though the card has memory for them."),
     OPT_FLAG(struct config, free_housekeeping, "free-housekeeping", 0,
 	     "Verbs for hotness, eviction, compaction and space cost nothing."),
     OPT_FLAG(struct config, tax, "tax", 0,
@@ -213,6 +215,7 @@ static int run_sim(const struct load_where *where, void *more, struct load_pool 
 	    .plan = &plan,
 	    .nodes = (uint32_t)config->nodes,
 	    .cores = (uint32_t)config->cores,
+	    .host_memory = config->host_memory,
 	    .check = config->check,
 	    .pause_ns = config->pause_us * 1000,
 	    .pause_every_ns = config->pause_every_us * 1000,

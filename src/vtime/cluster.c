@@ -40,7 +40,8 @@ static int make_pools(struct vt_cluster *c, char *error_text, size_t error_bytes
 		if (!status)
 			status = pool_open(&setter, &c->pools[i], error_text, error_bytes);
 		fab_close(setter.fab);
-		vt_node_set_hot(c->world, i, p->cursors_offset, p->registry_offset);
+		if (!c->options.host_memory)
+			vt_node_set_hot(c->world, i, p->cursors_offset, p->registry_offset);
 	}
 	return status;
 }

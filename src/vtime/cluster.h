@@ -22,7 +22,8 @@ struct vt_cluster_options {
 	uint32_t poll_interval_us; /* 0: the default */
 	uint32_t open_groups;
 	uint32_t dead_percent;
-	FILE *trace; /* a line for each verb; NULL: none */
+	FILE *trace;	  /* a line for each verb; NULL: none */
+	bool host_memory; /* hot words are in host memory, whatever the card has */
 };
 
 /* One thread on one memory node. */

@@ -53,6 +53,7 @@ struct run {
 	uint64_t spent_ns;		     /* of this host's processor, up to the measured part */
 	uint64_t pause_at_ns[LAYOUT_CN_MAX]; /* the next one of each compute node; 0: not known */
 	bool line;			     /* a progress line stands unfinished */
+	uint64_t worked_ns;		     /* all threads together, in the measured part */
 	int (*work)(struct member *);
 };
 
@@ -173,7 +174,10 @@ static int measure(struct member *m)
 
 	m->actor.measured = true;
 	status = actor_part(&m->actor, &m->actor.setup->measured);
-	out->end_ns = max_u64(out->end_ns, clock_now_ns(m->actor.clock));
+	uint64_t now_ns = clock_now_ns(m->actor.clock);
+
+	out->end_ns = max_u64(out->end_ns, now_ns);
+	m->run->worked_ns += now_ns - out->start_ns;
 	return status;
 }
 
@@ -220,6 +224,7 @@ static int prepare(struct run *r, char *error_text, size_t error_bytes)
 	    .poll_interval_us = s->bench->poll_interval_us,
 	    .open_groups = s->bench->open_groups,
 	    .dead_percent = s->bench->dead_percent,
+	    .host_memory = s->host_memory,
 	    .trace = s->trace,
 	};
 	int status = vt_cluster_open(&r->cluster, &options, error_text, error_bytes);
@@ -267,7 +272,12 @@ static void fill_result(struct run *r, const struct cache_counters *cache_before
 	bench_result_add(out, w);
 	out->rate = r->setup->bench->rate;
 	out->workers = r->member_count;
-	out->seconds = (double)(w->end_ns - w->start_ns) / 1e9;
+	/*
+	 * Of a part that lasts so long, and not so many operations: the mean over threads, lest one
+	 * whose last operation takes long count as if all had stood still meanwhile.
+	 */
+	out->seconds = r->setup->bench->measured.ns ? (double)r->worked_ns / r->member_count / 1e9
+						    : (double)(w->end_ns - w->start_ns) / 1e9;
 	out->warm_up_seconds = (double)w->warm_up_ns / 1e9;
 	out->plan = *r->setup->plan;
 	out->client_memory_bytes = r->setup->nodes * cn_memory_bytes(r->setup->plan);
@@ -310,6 +320,8 @@ static int measure_point(struct run *r, const struct vt_point *point, struct ben
 		return status;
 	vt_world_busy(world, &after);
 	fill_result(r, &cache, &verbs, result);
+	/* What was busy, as a share of the time that the result says it took. */
+	after.now_ps = before.now_ps + (uint64_t)(result->seconds * 1e12);
 	vt_report_fill(report, r->setup, point, &before, &after, &result->verbs);
 	report->run_hash = vt_world_hash(world);
 	report->verbs = vt_world_verbs(world);

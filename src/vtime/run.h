@@ -31,7 +31,8 @@ struct vt_setup {
 	/* Each compute node in turn stands still for pause_ns, each once in pause_every_ns; 0:
 	 * none. */
 	uint64_t pause_ns, pause_every_ns;
-	bool check; /* after each point everybody drains, and the pools are checked */
+	bool check;	  /* after each point everybody drains, and the pools are checked */
+	bool host_memory; /* hot words are in host memory, whatever the card has */
 	FILE *trace;
 	struct vt_point points[VT_POINTS_MAX];
 	uint32_t point_count;
