@@ -14,6 +14,8 @@ import sys
 
 BASE = {"--workload": "ycsb-b", "--keys": "500000", "--ops": "200000", "--warmup": "100", "--cns": "3",
         "--threads": "32"}
+# Enough chunks for so many threads, on each node.
+MANY = {"--keys": "2000000", "--ops": "300000", "--seconds": "4ms"}
 CELLS = [
     ("as described", {}),
     ("hot words in host memory", {"--host-memory": None}),
@@ -26,17 +28,18 @@ CELLS = [
     ("6 compute nodes", {"--cns": "6"}),
     ("8 threads each", {"--threads": "8"}),
     ("96 threads each", {"--threads": "96"}),
-    ("96 threads each, 2 memory nodes", {"--threads": "96", "--nodes": "2"}),
-    ("96 threads each, 3 memory nodes", {"--threads": "96", "--nodes": "3"}),
-    ("96 threads each, cx6", {"--threads": "96", "--profile": "cx6"}),
+    ("cx6", {"--profile": "cx6"}),
     ("cxl", {"--profile": "cxl"}),
     ("tcp", {"--profile": "tcp"}),
+    ("96 threads each, 2 million keys", {"--threads": "96", **MANY}),
+    ("the same, 2 memory nodes", {"--threads": "96", "--nodes": "2", **MANY}),
+    ("the same, 3 memory nodes", {"--threads": "96", "--nodes": "3", **MANY}),
 ]
 
 
 def run(arguments, change):
-    argv = [arguments.forge, "sim", "bench", "--seconds", arguments.time, "--json", "-"]
-    for name, value in {**BASE, **change}.items():
+    argv = [arguments.forge, "sim", "bench", "--json", "-"]
+    for name, value in {**BASE, "--seconds": arguments.time, **change}.items():
         argv += [name] if value is None else [name, value]
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if done.returncode != 0:
@@ -47,7 +50,7 @@ def run(arguments, change):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("forge")
-    parser.add_argument("--time", default="10ms")
+    parser.add_argument("--time", default="8ms")
     arguments = parser.parse_args()
     print("| | Mops/s | hits | P50 us | P99 us | card | held up | link out | bound by |")
     print("|---|---|---|---|---|---|---|---|---|")
