@@ -254,7 +254,6 @@ void cn_note(struct cn *cn, uint32_t chunk, uint64_t word, const uint8_t *carrie
 {
 	uint64_t old = cn_map(cn, chunk);
 	uint32_t generation = chunk_generation(word), ring = chunk_ring(word);
-	uint64_t position = chunk_position(word);
 	uint32_t ahead = (generation - chunk_generation(old)) & (LAYOUT_GENERATION_COUNT - 1);
 
 	if (old == word)
@@ -270,6 +269,10 @@ void cn_note(struct cn *cn, uint32_t chunk, uint64_t word, const uint8_t *carrie
 	}
 	if (chunk_state(word) != CHUNK_QUEUED)
 		return;
+	/* Whole, or the tail would not be seen to move on where the word's bits wrap. */
+	uint64_t position =
+	    chunk_position_near(word, atomic_load_explicit(&cn->tail[ring], memory_order_relaxed));
+
 	atomic_store_explicit(&cn->members[chunk], (uint16_t)object_count, memory_order_relaxed);
 	atomic_store_explicit(life_of(cn, chunk, generation),
 			      ring == RING_SMALL ? life_tick(cn, position) : 0,

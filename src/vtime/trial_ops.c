@@ -35,7 +35,7 @@ static uint32_t value_words(const struct trial *t, uint32_t key, uint64_t number
 {
 	uint64_t mixed = hash_mix(number * 64 + key + 1);
 
-	if (t->shape.parts_words && key % 4 == 3 && mixed % 8 < PARTS_SHARE)
+	if (t->shape.parts_words && key % 2 == 1 && mixed % 8 < PARTS_SHARE)
 		return t->shape.words_most * t->shape.group_objects +
 		       (uint32_t)((mixed >> 8) % (t->shape.parts_words -
 						  t->shape.words_most * t->shape.group_objects));

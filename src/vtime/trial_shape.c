@@ -73,7 +73,7 @@ void trial_choose_shape(struct trial *t)
 	s->cns = o->cns ? o->cns : s->cns;
 	s->threads = o->threads ? o->threads : s->threads;
 	s->load_ns = o->load_ns ? o->load_ns : s->load_ns;
-	if (prng_below(p, 4) == 0)
+	if (prng_below(p, 3) == 0)
 		s->parts_words = s->words_most * s->group_objects * 2 + (uint32_t)prng_below(p, 60);
 	/* What explains a history grows with how many are at one key at once. */
 	s->keys = (uint32_t)max_u64(s->keys, s->cns * s->threads / 4);

@@ -241,6 +241,24 @@ static void test_trials(void **state)
 	test_free(sum);
 }
 
+/*
+ * Seeds that found something.  595: past 2^36 positions a node did not see the tail move on by what
+ * it queued itself, so that it compacted where the ring was overlong, until its nodes ran out.
+ */
+static void test_seeds_that_found(void **state)
+{
+	static const uint64_t seeds[] = {595};
+	struct trial_result *r = test_calloc(1, sizeof(*r));
+
+	for (size_t i = 0; i < ARRAY_COUNT(seeds); i++) {
+		struct trial_options o = {.seed = seeds[i]};
+
+		if (trial_run(&o, r))
+			complain(r, o.seed);
+	}
+	test_free(r);
+}
+
 /* Bit for bit, also when the schedule is given as the text that was printed. */
 static void test_repeats(void **state)
 {
@@ -341,6 +359,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_skew),
 	    cmocka_unit_test(test_cut),
 	    cmocka_unit_test(test_trials),
+	    cmocka_unit_test(test_seeds_that_found),
 	    cmocka_unit_test(test_repeats),
 	    cmocka_unit_test(test_flushes_beyond_36_bits),
 	    cmocka_unit_test(test_finds_and_shrinks),
