@@ -178,6 +178,13 @@ static void print_sum(const struct config *config, uint64_t runs, uint64_t failu
 	       text_count(&text[2], (double)sum->pending),
 	       text_count(&text[3], (double)sum->undecided),
 	       text_count(&text[4], (double)sum->no_space));
+	printf("%s groups evicted, %s of them before every node had flushed; %s compacted; "
+	       "%s parts of large values\n",
+	       text_count(&text[0],
+			  (double)(sum->cache.groups_regrouped + sum->cache.groups_requeued)),
+	       text_count(&text[1], (double)sum->cache.groups_unflushed),
+	       text_count(&text[2], (double)sum->cache.groups_compacted),
+	       text_count(&text[3], (double)sum->cache.parts_linked));
 	print_table(sum);
 	print_hits(&sum->hits);
 }

@@ -1,0 +1,130 @@
+/*
+ * fault_rules.c: the table of mutations, in time: without the rule, trials under faults fail.
+ *
+ * The scheduler's table (test/sim/cache_rules.c) has every rule of pool/rules.h.  Here are those
+ * that random trials find, too, each by a search from a seed on, in a process of its own because an
+ * assertion of the cache may be what finds it; with the rule the same trials are clean.  Why the
+ * others are not here is in doc/simulator.md.
+ *
+ *   vtime_fault_rules                  holds the table
+ *   vtime_fault_rules RULE RUNS        searches for one by hand, and prints the first seed
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "vtime/trial.h"
+
+/* Shared with the searching process. */
+struct found {
+	uint64_t seed; /* of the last trial that began */
+	struct trial_result result;
+};
+static struct found *found;
+
+/* Without the rules, from that seed on.  Did a trial fail, or an assertion of the cache? */
+static bool search(uint64_t rules_off, uint64_t first_seed, uint64_t runs)
+{
+	int status;
+
+	memset(found, 0, sizeof(*found));
+	fflush(stdout);
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		struct rlimit no_core = {0, 0};
+
+		setrlimit(RLIMIT_CORE, &no_core);
+		fclose(stderr); /* what an assertion says */
+		signal(SIGABRT, SIG_DFL);
+		for (uint64_t i = 0; i < runs; i++) {
+			struct trial_options o = {.seed = first_seed + i, .rules_off = rules_off};
+
+			found->seed = o.seed;
+			if (trial_run(&o, &found->result))
+				_exit(1);
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	found->result.why[strcspn(found->result.why, ";\n")] = '\0';
+	if (WIFSIGNALED(status)) {
+		assert_int_equal(WTERMSIG(status), SIGABRT);
+		snprintf(found->result.why, sizeof(found->result.why), "an assertion of the cache");
+		return true;
+	}
+	return WEXITSTATUS(status) == 1;
+}
+
+/*
+ * Trials tried for each.  When the table was made it took 1 to 133; any change of the flows makes
+ * other races of the same seeds.
+ */
+#define RUNS_MAX 1500u
+/* Trials up to the one that failed which must be clean with the rule. */
+#define CLEAN_RUNS 20u
+
+static const enum rule mutations[] = {
+    RULE_READ_CHECKS_KEY,     RULE_ABSENT_CLEARS_DEAD,	RULE_FLUSH_SEEN_LATELY,
+    RULE_FLUSH_WAITS,	      RULE_OVER_IS_DEAD,	RULE_DELETE_REREADS,
+    RULE_SLOT_CAS_EXACT,      RULE_CLAIM_BY_CHUNK_WORD, RULE_FREE_RAISES_GENERATION,
+    RULE_RECOVER_NEEDS_PROOF, RULE_RECOVER_LINE_LAST,	RULE_RECOVER_RAISES_GENERATION,
+};
+
+static void test_every_rule(void **state)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(mutations); i++) {
+		const char *name = rule_name(mutations[i]);
+
+		if (!search(UINT64_C(1) << mutations[i], 1, RUNS_MAX))
+			fail_msg("without %s nothing was found", name);
+		uint64_t seed = found->seed;
+
+		printf("%-24s seed %4llu: %.120s\n", name, (unsigned long long)seed,
+		       found->result.why);
+		if (search(0, seed > CLEAN_RUNS ? seed - CLEAN_RUNS + 1 : 1,
+			   seed > CLEAN_RUNS ? CLEAN_RUNS : seed))
+			fail_msg("with %s, too: seed %llu: %s", name,
+				 (unsigned long long)found->seed, found->result.why);
+	}
+}
+
+static int by_hand(const char *name, uint64_t runs)
+{
+	for (unsigned rule = 0; rule < RULE_COUNT; rule++)
+		if (strcmp(rule_name(rule), name) == 0) {
+			bool any = search(UINT64_C(1) << rule, 1, runs);
+
+			printf("%-24s %s %llu: %.120s\n", name, any ? "seed" : "nothing until",
+			       (unsigned long long)found->seed, found->result.why);
+			return !any;
+		}
+	fprintf(stderr, "there is no rule %s\n", name);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_rule)};
+
+	found =
+	    mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (found == MAP_FAILED)
+		return 1;
+	if (argc == 3)
+		return by_hand(argv[1], strtoull(argv[2], NULL, 10));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
