@@ -76,7 +76,7 @@ void trial_choose_shape(struct trial *t)
 	if (prng_below(p, 3) == 0)
 		s->parts_words = s->words_most * s->group_objects * 2 + (uint32_t)prng_below(p, 60);
 	/* What explains a history grows with how many are at one key at once. */
-	s->keys = (uint32_t)max_u64(s->keys, s->cns * s->threads / 4);
+	s->keys = (uint32_t)max_u64(s->keys, s->cns * s->threads > 8 ? 16 : 2);
 	/* A lane has up to two groups open and one chunk in hand; beside them what is cached. */
 	uint32_t lanes = s->cns * s->threads;
 
