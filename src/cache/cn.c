@@ -95,9 +95,12 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 	cn_poll_every(cn, cn->poll_interval_us);
 	atomic_store(&cn->free_hint, cursors.ring[RING_FREE].tail - cursors.ring[RING_FREE].head);
 	cn_see_fence(cn, cursors.fence, started_ns);
-	/* 56 bits: whoever had this id before us counted below. */
-	atomic_store(&cn->cas_counter, (uint64_t)(registry_incarnation(cn->member.id) & 0xffffffu)
-					   << 32);
+	/*
+	 * 56 bits: whoever had this id before us counted below.  Where they begin is the pool's: a
+	 * client that kept an id from before its node was emptied must not match by it.
+	 */
+	atomic_store(&cn->cas_counter,
+		     ((registry_incarnation(cn->member.id) + pool->pool_id) & 0xffffffu) << 32);
 	for (unsigned r = 0; r < RING_QUEUES; r++) {
 		cn->noted[r] = cursors.ring[r].head;
 		atomic_store(&cn->flushed[r], cursors.ring[r].head);

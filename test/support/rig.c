@@ -34,6 +34,9 @@ void rig_open(struct rig *r, const char *policy_name, uint32_t chunks, uint32_t 
 					     .policy = policy_name});
 }
 
+/* Every pool has an id of its own, as those a memory node makes. */
+static uint64_t pools_made;
+
 void rig_open_plan(struct rig *r, const struct plan_wish *wanted)
 {
 	const struct policy *policy = policy_find(wanted->policy);
@@ -49,7 +52,7 @@ void rig_open_plan(struct rig *r, const struct plan_wish *wanted)
 	memset(r->memory, 0xa5, plan.pool_bytes);
 	assert_int_equal(loop_open(r->memory, plan.pool_bytes, &r->fab), 0);
 	worker_init(&r->worker, r->fab, clock_monotonic(), 1);
-	assert_int_equal(pool_format(&r->worker, &plan, 7), 0);
+	assert_int_equal(pool_format(&r->worker, &plan, 7 + pools_made++), 0);
 	join(r, policy);
 }
 

@@ -217,6 +217,24 @@ static void test_deadline(void **state)
 	rig_kill(&r);
 }
 
+/* An id kept from before a node lost its memory names no value of the pool that comes after. */
+static void test_cas_ids_of_pools(void **state)
+{
+	uint64_t ids[2];
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct rig r;
+		const struct cache_key key = {"key", 3};
+		const struct cache_item item = {.value = "value", .bytes = 5};
+
+		rig_open(&r, "forge", 32, 8);
+		assert_int_equal(cache_store(&r.cache, key, CACHE_ADD, &item, &ids[i]), 0);
+		rig_close(&r);
+	}
+	assert_int_not_equal(ids[0], ids[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,6 +246,7 @@ int main(void)
 	    cmocka_unit_test(test_damaged_cursors),
 	    cmocka_unit_test(test_damaged_cursors_large),
 	    cmocka_unit_test(test_deadline),
+	    cmocka_unit_test(test_cas_ids_of_pools),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
