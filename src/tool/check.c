@@ -244,25 +244,6 @@ static int check_node(const struct config *config, const char *name, json_t *lis
 	return status;
 }
 
-/* One node is an object by itself; of several there is a list. */
-static void dump(json_t *list, bool several, int status)
-{
-	json_t *root = json_incref(json_array_get(list, 0));
-
-	if (several) {
-		json_decref(root);
-		root = json_object();
-		json_object_set_new(root, "schema", json_string("forge-check-nodes-1"));
-		json_object_set(root, "nodes", list);
-		json_object_set_new(root, "clean", json_boolean(status == TOOL_OK));
-	}
-	if (root) {
-		json_dumpf(root, stdout, JSON_INDENT(2));
-		putchar('\n');
-	}
-	json_decref(root);
-}
-
 static int run(int argc, char **argv)
 {
 	struct config config;
@@ -286,7 +267,8 @@ static int run(int argc, char **argv)
 			putchar('\n');
 	}
 	if (config.json)
-		dump(list, names.count > 1, status);
+		tool_names_dump(list, "forge-check-nodes-1", "clean",
+				names.count > 1 ? json_boolean(status == TOOL_OK) : NULL);
 	json_decref(list);
 	tool_names_close(&names);
 	return status;

@@ -1,6 +1,7 @@
 /* names.c: a list of names, each by itself. */
 #include "tool/names.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,4 +39,22 @@ void tool_names_close(struct tool_names *names)
 		free(names->name[i]);
 	free(names->name);
 	*names = (struct tool_names){0};
+}
+
+void tool_names_dump(json_t *list, const char *schema, const char *all_name, json_t *all)
+{
+	json_t *root = json_incref(json_array_get(list, 0));
+
+	if (all) {
+		json_decref(root);
+		root = json_object();
+		json_object_set_new(root, "schema", json_string(schema));
+		json_object_set(root, "nodes", list);
+		json_object_set_new(root, all_name, all);
+	}
+	if (root) {
+		json_dumpf(root, stdout, JSON_INDENT(2));
+		putchar('\n');
+	}
+	json_decref(root);
 }

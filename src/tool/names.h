@@ -6,6 +6,8 @@
 #ifndef FORGE_TOOL_NAMES_H
 #define FORGE_TOOL_NAMES_H
 
+#include <jansson.h>
+
 #include "tool/command.h"
 
 struct tool_names {
@@ -16,5 +18,12 @@ struct tool_names {
 /* Take a list apart; prints the error for c.  0, or the exit status to end with. */
 int tool_names_open(const struct command *c, const char *list, struct tool_names *out);
 void tool_names_close(struct tool_names *);
+
+/*
+ * Print what list says of each node: of one its object by itself, nothing if list is empty.  Of
+ * several, all is given, and an object has schema, list as "nodes", and all under all_name.
+ * Borrows list and takes all.
+ */
+void tool_names_dump(json_t *list, const char *schema, const char *all_name, json_t *all);
 
 #endif

@@ -431,23 +431,6 @@ static int report_node(const struct config *config, const char *name, json_t *li
 	return status;
 }
 
-/* One node is an object by itself; of several there are a list and the sums. */
-static void dump(json_t *list, const struct sum *sum, bool several)
-{
-	json_t *root = json_incref(json_array_get(list, 0));
-
-	if (several) {
-		json_decref(root);
-		root = json_object();
-		json_object_set_new(root, "schema", json_string("forge-stat-nodes-1"));
-		json_object_set(root, "nodes", list);
-		json_object_set_new(root, "all", sum_json(sum));
-	}
-	json_dumpf(root, stdout, JSON_INDENT(2));
-	putchar('\n');
-	json_decref(root);
-}
-
 static int report(const struct config *config, const struct tool_names *names)
 {
 	struct sum sum = {0};
@@ -463,7 +446,8 @@ static int report(const struct config *config, const struct tool_names *names)
 		status = status ? status : one;
 	}
 	if (sum.nodes > 0 && list) {
-		dump(list, &sum, names->count > 1);
+		tool_names_dump(list, "forge-stat-nodes-1", "all",
+				names->count > 1 ? sum_json(&sum) : NULL);
 	} else if (sum.nodes > 0 && names->count > 1) {
 		printf("\n%s\n\n", PAGE_RULE);
 		print_sum(&sum);
