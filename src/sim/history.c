@@ -2,6 +2,7 @@
 #include "sim/history.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -101,4 +102,30 @@ void history_print_op(const struct hist_op *op, char *text, unsigned text_bytes)
 		snprintf(end, sizeof(end), "%" PRIu64, op->return_time);
 	snprintf(text, text_bytes, "[%" PRIu64 ",%s] w%" PRIu32 " %s%s%s -> %s", op->invoke_time,
 		 end, op->worker_index, kind_names[op->kind], key, value, result_name(op));
+}
+
+static bool is_first_of_key(const struct history *h, uint32_t op_index)
+{
+	for (uint32_t i = 0; i < op_index; i++)
+		if (h->ops[i].key == h->ops[op_index].key)
+			return false;
+	return true;
+}
+
+int history_check_keys(const struct history *h, history_key_fn check, void *context, char *text,
+		       size_t text_bytes)
+{
+	int status = 0;
+
+	if (text_bytes)
+		text[0] = '\0';
+	if (h->refused_count) {
+		snprintf(text, text_bytes, "the history had no room for %" PRIu32 " operations",
+			 h->refused_count);
+		return FORGE_E_INVAL;
+	}
+	for (uint32_t i = 0; i < h->op_count && !status; i++)
+		if (h->ops[i].key != HIST_EVERY_KEY && is_first_of_key(h, i))
+			status = check(context, h, h->ops[i].key, text, text_bytes);
+	return status;
 }

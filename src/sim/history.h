@@ -12,6 +12,7 @@
 #ifndef FORGE_SIM_HISTORY_H
 #define FORGE_SIM_HISTORY_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum hist_kind {
@@ -75,6 +76,18 @@ void history_decide(struct history *, uint32_t op_index, uint64_t seen, uint64_t
 
 /* Note its end; value is what a get saw and is ignored otherwise. */
 void history_return(struct history *, uint32_t op_index, enum hist_result, uint64_t value);
+
+/* Check the operations of one key; as history_check_keys(). */
+typedef int (*history_key_fn)(void *context, const struct history *, uint64_t key, char *text,
+			      size_t text_bytes);
+
+/*
+ * Call check for every key of the history, once each and in the order they first come, until one
+ * says other than 0.  Empties text first.  0, what check said, or FORGE_E_INVAL with the reason in
+ * text if the history was too small.
+ */
+int history_check_keys(const struct history *, history_key_fn check, void *context, char *text,
+		       size_t text_bytes);
 
 /* One readable line, e.g. "[12,19] w1 set key 3 = 101 -> ok", without a newline. */
 void history_print_op(const struct hist_op *, char *text, unsigned text_bytes);

@@ -218,9 +218,10 @@ static uint32_t steps_before(const struct history *h, uint64_t time)
 }
 
 /* History is in order of invocation, so the operations of a key come out in that order. */
-static int check_key(struct lin *l, const struct history *h, uint64_t key, char *text,
+static int check_key(void *context, const struct history *h, uint64_t key, char *text,
 		     size_t text_bytes)
 {
+	struct lin *l = context;
 	int rc;
 
 	l->op_count = 0;
@@ -252,31 +253,7 @@ static int check_key(struct lin *l, const struct history *h, uint64_t key, char 
 	return rc;
 }
 
-static bool is_first_of_key(const struct history *h, uint32_t op_index)
-{
-	for (uint32_t i = 0; i < op_index; i++)
-		if (h->ops[i].key == h->ops[op_index].key)
-			return false;
-	return true;
-}
-
 int lin_check(struct lin *l, const struct history *h, char *text, size_t text_bytes)
 {
-	if (text_bytes)
-		text[0] = '\0';
-	if (h->refused_count) {
-		snprintf(text, text_bytes, "the history had no room for %" PRIu32 " operations",
-			 h->refused_count);
-		return FORGE_E_INVAL;
-	}
-	for (uint32_t i = 0; i < h->op_count; i++) {
-		int rc;
-
-		if (!is_first_of_key(h, i) || h->ops[i].key == HIST_EVERY_KEY)
-			continue;
-		rc = check_key(l, h, h->ops[i].key, text, text_bytes);
-		if (rc)
-			return rc;
-	}
-	return 0;
+	return history_check_keys(h, check_key, l, text, text_bytes);
 }

@@ -295,9 +295,10 @@ static int invoked(struct lin_long *l, const struct hist_op *op)
 	return FORGE_E_INVAL;
 }
 
-static int check_key(struct lin_long *l, const struct history *h, uint64_t key, char *text,
+static int check_key(void *context, const struct history *h, uint64_t key, char *text,
 		     size_t text_bytes)
 {
+	struct lin_long *l = context;
 	int status = collect(l, h, key);
 	uint32_t begun = 0;
 
@@ -327,27 +328,7 @@ static int check_key(struct lin_long *l, const struct history *h, uint64_t key, 
 	return status;
 }
 
-static bool is_first_of_key(const struct history *h, uint32_t op_index)
-{
-	for (uint32_t i = 0; i < op_index; i++)
-		if (h->ops[i].key == h->ops[op_index].key)
-			return false;
-	return true;
-}
-
 int lin_long_check(struct lin_long *l, const struct history *h, char *text, size_t text_bytes)
 {
-	int status = 0;
-
-	if (text_bytes)
-		text[0] = '\0';
-	if (h->refused_count) {
-		snprintf(text, text_bytes, "the history had no room for %" PRIu32 " operations",
-			 h->refused_count);
-		return FORGE_E_INVAL;
-	}
-	for (uint32_t i = 0; i < h->op_count && !status; i++)
-		if (h->ops[i].key != HIST_EVERY_KEY && is_first_of_key(h, i))
-			status = check_key(l, h, h->ops[i].key, text, text_bytes);
-	return status;
+	return history_check_keys(h, check_key, l, text, text_bytes);
 }
