@@ -17,15 +17,12 @@
 
 #include <cmocka.h>
 
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "cache_worlds.h"
 #include "sim/explore.h"
 #include "sim/random.h"
+#include "support/child.h"
 
 enum search { NO_SEARCH, EXPLORE, KILL, KILL_PAIR, RANDOM };
 
@@ -171,35 +168,34 @@ static void search(const struct mutation *m, uint64_t rules_off)
 	cache_world_destroy(world, s);
 }
 
+struct search_for {
+	const struct mutation *mutation;
+	uint64_t rules_off;
+};
+
+static int search_in_child(void *context)
+{
+	const struct search_for *f = context;
+
+	search(f->mutation, f->rules_off);
+	return report->status ? 1 : 0;
+}
+
 /* Search in a child; true if a violation or an assertion was met.  *how says which. */
 static bool is_found(const struct mutation *m, uint64_t rules_off, const char **how)
 {
-	int status;
+	struct search_for f = {m, rules_off};
 
 	memset(report, 0, sizeof(*report));
-	fflush(stdout);
-	pid_t child = fork();
+	int status = child_run(search_in_child, &f);
 
-	assert_true(child >= 0);
-	if (child == 0) {
-		struct rlimit no_core = {0, 0};
-
-		setrlimit(RLIMIT_CORE, &no_core);
-		fclose(stderr); /* what an assertion says */
-		signal(SIGABRT, SIG_DFL);
-		search(m, rules_off);
-		_exit(report->status ? 1 : 0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
 	*how = "an assertion of the cache";
-	if (WIFSIGNALED(status)) {
-		assert_int_equal(WTERMSIG(status), SIGABRT);
+	if (status == CHILD_ASSERTED)
 		return true;
-	}
-	assert_true(WEXITSTATUS(status) <= 1);
+	assert_true(status <= 1);
 	report->why[strcspn(report->why, ";\n")] = '\0';
 	*how = report->why;
-	return WEXITSTATUS(status) == 1;
+	return status == 1;
 }
 
 static void test_every_rule(void **state)

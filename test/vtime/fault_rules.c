@@ -10,7 +10,6 @@
  *   vtime_fault_rules RULE RUNS        searches for one by hand, and prints the first seed
  */
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,13 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/compiler.h"
+#include "support/child.h"
 #include "vtime/trial.h"
 
 /* Shared with the searching process. */
@@ -34,39 +31,36 @@ struct found {
 };
 static struct found *found;
 
+struct trials {
+	uint64_t rules_off, first_seed, count;
+};
+
+static int run_trials(void *context)
+{
+	const struct trials *t = context;
+
+	for (uint64_t i = 0; i < t->count; i++) {
+		struct trial_options o = {.seed = t->first_seed + i, .rules_off = t->rules_off};
+
+		found->seed = o.seed;
+		if (trial_run(&o, &found->result))
+			return 1;
+	}
+	return 0;
+}
+
 /* Without the rules, from that seed on.  Did a trial fail, or an assertion of the cache? */
 static bool search(uint64_t rules_off, uint64_t first_seed, uint64_t runs)
 {
-	int status;
+	struct trials trials = {rules_off, first_seed, runs};
 
 	memset(found, 0, sizeof(*found));
-	fflush(stdout);
-	pid_t child = fork();
+	int status = child_run(run_trials, &trials);
 
-	assert_true(child >= 0);
-	if (child == 0) {
-		struct rlimit no_core = {0, 0};
-
-		setrlimit(RLIMIT_CORE, &no_core);
-		fclose(stderr); /* what an assertion says */
-		signal(SIGABRT, SIG_DFL);
-		for (uint64_t i = 0; i < runs; i++) {
-			struct trial_options o = {.seed = first_seed + i, .rules_off = rules_off};
-
-			found->seed = o.seed;
-			if (trial_run(&o, &found->result))
-				_exit(1);
-		}
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
 	found->result.why[strcspn(found->result.why, ";\n")] = '\0';
-	if (WIFSIGNALED(status)) {
-		assert_int_equal(WTERMSIG(status), SIGABRT);
+	if (status == CHILD_ASSERTED)
 		snprintf(found->result.why, sizeof(found->result.why), "an assertion of the cache");
-		return true;
-	}
-	return WEXITSTATUS(status) == 1;
+	return status == CHILD_ASSERTED || status == 1;
 }
 
 /*
