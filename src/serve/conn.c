@@ -210,24 +210,18 @@ void conn_authorise(struct conn *c)
 		c->parser.value_bytes_max = c->worker->executor.value_bytes_max;
 }
 
-static bool has_key(const struct request *r)
+/* Will the session be asked for its key? */
+static bool looks_up_key(const struct request *r)
 {
 	switch (r->kind) {
-	case REQUEST_GET:
-	case REQUEST_GAT:
-	case REQUEST_STORE:
-	case REQUEST_ARITHMETIC:
-	case REQUEST_TOUCH:
-	case REQUEST_DELETE:
-	case REQUEST_META_GET:
-	case REQUEST_META_SET:
-	case REQUEST_META_DELETE:
-	case REQUEST_META_ARITHMETIC:
-		return true;
+	case REQUEST_STATS:
+	case REQUEST_META_DEBUG:
+	case REQUEST_TOO_LARGE:
+		return false;
 	case REQUEST_BINARY:
 		return r->key_bytes > 0 && !r->binary.fault;
 	default:
-		return false;
+		return request_names_key(r);
 	}
 }
 
@@ -238,7 +232,7 @@ static void expect_keys(struct conn_worker *w, unsigned count)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		if (has_key(&w->ahead[i].request))
+		if (looks_up_key(&w->ahead[i].request))
 			keys[n++] = request_key(&w->ahead[i].request);
 	if (n > 1)
 		session_expect(w->executor.session, keys, n);
