@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/socket.h"
 #include "fabric/tcp_place.h"
 #include "fabric/tcp_server_inside.h"
 
@@ -25,22 +26,6 @@ struct error_out {
 	size_t bytes;
 };
 
-/* Is it a socket that its server left behind? */
-static int is_left_behind(const struct sockaddr_un *a)
-{
-	struct stat st;
-
-	if (lstat(a->sun_path, &st) || !S_ISSOCK(st.st_mode))
-		return 0;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int refused =
-	    fd >= 0 && connect(fd, (const struct sockaddr *)a, sizeof(*a)) && errno == ECONNREFUSED;
-
-	if (fd >= 0)
-		close(fd);
-	return refused;
-}
-
 static int listen_unix(const char *where, const struct tcp_place *p, struct tcp_listener *out,
 		       struct error_out e)
 {
@@ -53,7 +38,7 @@ static int listen_unix(const char *where, const struct tcp_place *p, struct tcp_
 	if (out->fd < 0)
 		return REFUSE(e, FORGE_E_SYSTEM, "cannot listen on %s: %m", where);
 	failed = bind(out->fd, (struct sockaddr *)&address, sizeof(address));
-	if (failed && errno == EADDRINUSE && is_left_behind(&address)) {
+	if (failed && errno == EADDRINUSE && socket_is_left_behind(&address)) {
 		unlink(p->path);
 		failed = bind(out->fd, (struct sockaddr *)&address, sizeof(address));
 	}
@@ -72,15 +57,8 @@ static int listen_unix(const char *where, const struct tcp_place *p, struct tcp_
 
 static void name_tcp(struct tcp_listener *l, const char *host)
 {
-	struct sockaddr_storage a;
-	socklen_t bytes = sizeof(a);
-	unsigned port = 0;
-
-	if (getsockname(l->fd, (struct sockaddr *)&a, &bytes) == 0)
-		port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
-						     : ((struct sockaddr_in *)&a)->sin_port);
 	snprintf(l->name, sizeof(l->name), strchr(host, ':') ? "tcp://[%s]:%u" : "tcp://%s:%u",
-		 host, port);
+		 host, socket_port(l->fd));
 }
 
 static int is_loopback(const struct sockaddr *a)

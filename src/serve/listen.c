@@ -6,7 +6,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/parse.h"
+#include "base/socket.h"
 #include "base/status.h"
 
 #define REFUSE(status, ...) (snprintf(error_text, error_bytes, __VA_ARGS__), (status))
@@ -50,15 +50,8 @@ int listen_split(const char *text, uint16_t port_default, char *host, size_t hos
 
 static void name_socket(struct listener *l, const char *host)
 {
-	struct sockaddr_storage a;
-	socklen_t bytes = sizeof(a);
-	unsigned port = 0;
-
-	if (getsockname(l->fd, (struct sockaddr *)&a, &bytes) == 0)
-		port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
-						     : ((struct sockaddr_in *)&a)->sin_port);
 	snprintf(l->name, sizeof(l->name), strchr(host, ':') ? "[%.90s]:%u" : "%.90s:%u", host,
-		 port);
+		 socket_port(l->fd));
 }
 
 static int open_address(const struct addrinfo *a, const char *host, int backlog, struct listener *l)
@@ -142,22 +135,6 @@ int listen_tcp(const char *list, uint16_t port, int backlog, struct listener *li
 	return status;
 }
 
-/* Is it a socket that its server left behind? */
-static int is_left_behind(const char *path, const struct sockaddr_un *a)
-{
-	struct stat st;
-
-	if (lstat(path, &st) || !S_ISSOCK(st.st_mode))
-		return 0;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int refused =
-	    fd >= 0 && connect(fd, (const struct sockaddr *)a, sizeof(*a)) && errno == ECONNREFUSED;
-
-	if (fd >= 0)
-		close(fd);
-	return refused;
-}
-
 int listen_unix(const char *path, unsigned mode, int backlog, struct listener *listeners,
 		unsigned *count, char *error_text, size_t error_bytes)
 {
@@ -170,7 +147,7 @@ int listen_unix(const char *path, unsigned mode, int backlog, struct listener *l
 		return REFUSE(FORGE_E_INVAL, "%s: a Unix socket's path has 1 to %zu bytes", path,
 			      sizeof(a.sun_path) - 1);
 	strcpy(a.sun_path, path);
-	if (is_left_behind(path, &a))
+	if (socket_is_left_behind(&a))
 		unlink(path);
 	l->is_tcp = false;
 	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
