@@ -14,10 +14,10 @@ takes 10 % of its verbs or more; 77 when there is nothing to compare with.  FORG
 """
 import argparse
 import csv
-import json
 import os
-import subprocess
 import sys
+
+from forge_json import report_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("FORGE_SHARED") or os.path.join(ROOT, "..", "shared")
@@ -43,10 +43,7 @@ def run(arguments, policy, workload, objects, processes, dead_percent=0):
             str(KEYS), "--ops", str(arguments.ops), "--warmup", "0", "--cache-percent",
             str(100 * objects / KEYS), "--value-bytes", "256", "--processes", str(processes),
             "--dead-percent", str(dead_percent), "--lru", "--json", "-"]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")
-    report = json.loads(done.stdout)
+    report = report_of(argv)
     assert report["pool"]["capacity_objects"] <= objects
     return report
 

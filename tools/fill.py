@@ -12,10 +12,10 @@ chunks less than 95 % full, or hits less than the other two; 77 without the file
 FORGE_SHARED names the folder with traces/ if it is not ../shared.
 """
 import argparse
-import json
 import os
-import subprocess
 import sys
+
+from forge_json import report_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("FORGE_SHARED") or os.path.join(ROOT, "..", "shared")
@@ -37,10 +37,7 @@ def run(forge, mix, percent, more):
     argv = [forge, "bench", "-w", f"cachelib:{os.path.join(FOLDER, mix)}", "--keys", str(keys),
             "--ops", str(operations), "--warmup", "50", "--cache-percent", str(percent), "--json",
             "-", *more]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")
-    return json.loads(done.stdout)
+    return report_of(argv)
 
 
 def main():

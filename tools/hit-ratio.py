@@ -12,10 +12,10 @@ FORGE_SHARED names the folder with oracle/ and traces/ if it is not ../shared.
 """
 import argparse
 import csv
-import json
 import os
-import subprocess
 import sys
+
+from forge_json import report_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("FORGE_SHARED") or os.path.join(ROOT, "..", "shared")
@@ -44,10 +44,7 @@ def replay(forge, policy, path, objects, processes):
     argv = [forge, "replay", "--policy", policy, "--cache-objects", str(objects), "--value-bytes",
             "16", "--processes", str(processes), "--verify", "--no-lru", "--no-count-verbs", "--json",
             "-", path]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")
-    report = json.loads(done.stdout)
+    report = report_of(argv)
     residents, capacity = objects // GROUP_OBJECTS * GROUP_OBJECTS, report["pool"]["capacity_objects"]
     assert capacity == residents, f"{path}: a capacity of {capacity}, not {residents} objects"
     return report["result"]["hit_ratio"]

@@ -14,9 +14,9 @@ forge at 10 %; and A where everything fits, which cannot be without: every 64 up
 and another one has to be compacted.
 """
 import argparse
-import json
-import subprocess
 import sys
+
+from forge_json import report_of
 
 TARGETS = {"ycsb-a": 0.10, "ycsb-b": 0.07, "ycsb-c": 0.06, "ycsb-d": 0.08}
 FITS_TARGET = 0.01
@@ -31,10 +31,7 @@ def run(arguments, policy, workload, percent, shape):
             str(percent), "--processes", str(shape[0]), "--threads", str(shape[1]), "--json", "-"]
     if percent > 100:
         argv.append("--preload")
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")
-    return json.loads(done.stdout)["result"]
+    return report_of(argv)["result"]
 
 
 def main():

@@ -8,9 +8,9 @@ compute nodes with 32 threads each, one memory node, and of these one thing chan
 operations of warm-up.  The result is the same on every host.  Prints a table for doc/simulator.md.
 """
 import argparse
-import json
-import subprocess
 import sys
+
+from forge_json import report_of
 
 BASE = {"--workload": "ycsb-b", "--keys": "500000", "--ops": "200000", "--warmup": "100", "--cns": "3",
         "--threads": "32"}
@@ -41,10 +41,7 @@ def run(arguments, change):
     argv = [arguments.forge, "sim", "bench", "--json", "-"]
     for name, value in {**BASE, "--seconds": arguments.time, **change}.items():
         argv += [name] if value is None else [name, value]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")
-    return json.loads(done.stdout)
+    return report_of(argv)
 
 
 def main():

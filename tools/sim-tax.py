@@ -10,9 +10,9 @@ is paid for, and what bounds the run.  The target is 0.95; doc/simulator.md has 
 below.  The result is the same on every host.  Exit status 1 when a tax is below what the account says.
 """
 import argparse
-import json
-import subprocess
 import sys
+
+from forge_json import report_of
 
 TARGET = 0.95
 # By threads in all: what doc/simulator.md accounts for; anything else has to reach the target.
@@ -24,10 +24,7 @@ def run(arguments, workload, threads):
     argv = [arguments.forge, "sim", "bench", "--workload", workload, "--keys", "1000000", "--ops",
             "600000", "--warmup", "100", "--seconds", arguments.time, "--cns", "3", "--threads", str(threads), "--policy",
             arguments.policy, "--profile", arguments.profile, "--tax", "--json", "-"]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(argv)}: {done.stderr.decode(errors='replace').strip()}")
-    return json.loads(done.stdout)
+    return report_of(argv)
 
 
 def main():
