@@ -21,8 +21,7 @@
 
 #include "base/parse.h"
 #include "bench/own_pool.h"
-#include "check/check.h"
-#include "fabric/shm.h"
+#include "support/clean.h"
 #include "support/cut.h"
 
 #define NODES	3u
@@ -157,29 +156,10 @@ static int cut_and_join(struct shared *s)
 	return -1;
 }
 
-static void check_pool_at_rest(struct own_pool *o)
-{
-	struct check_options options = {0};
-	struct check_report report;
-	struct shm_map *map;
-	struct fab *fab;
-	struct worker w;
-	struct pool pool;
-	char error[256];
-
-	assert_int_equal(shm_map_open(o->name, 0, error, sizeof(error), &map), 0);
-	assert_int_equal(shm_open_connection(map, &fab), 0);
-	worker_init(&w, fab, clock_monotonic(), 1);
-	assert_int_equal(pool_open(&w, &pool, error, sizeof(error)), 0);
-	options.crashed = 1; /* attachments that were lost did not leave */
-	assert_int_equal(check_pool(&w, &pool, &options, &report, NULL, NULL), 0);
-	assert_int_equal(report.findings, 0);
-	fab_close(fab);
-	shm_map_close(map);
-}
-
 static void test_losses(void **state)
 {
+	/* Attachments that were lost did not leave. */
+	const struct check_options crashed = {.crashed = 1};
 	static struct shared s;
 	static struct thread threads[THREADS];
 	struct client_options options = {
@@ -210,7 +190,7 @@ static void test_losses(void **state)
 			print_error("%s\n", threads[i].failure);
 	client_close(s.client);
 	for (unsigned i = 0; i < NODES; i++) {
-		check_pool_at_rest(&s.pool[i]);
+		assert_pool_clean(s.pool[i].name, &crashed);
 		own_pool_forget(&s.pool[i]);
 	}
 	print_message("%llu operations, %llu hits, %llu refused changes\n",

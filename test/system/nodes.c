@@ -24,11 +24,11 @@
 #include "base/hash.h"
 #include "bench/own_pool.h"
 #include "cache/scan.h"
-#include "check/check.h"
 #include "client/refused.h"
 #include "client/view.h"
 #include "fabric/shm.h"
 #include "pool/spread.h"
+#include "support/clean.h"
 #include "support/cut.h"
 
 #define NODES 3u
@@ -168,24 +168,13 @@ static void wait_for_return(struct rig *r, uint64_t n)
 
 static void check_pools(struct rig *r, uint64_t stored[NODES])
 {
-	for (unsigned i = 0; i < NODES; i++) {
-		struct check_options options = {0};
-		struct check_report report;
-		struct shm_map *map;
-		struct fab *fab;
-		struct worker w;
-		struct pool pool;
+	const struct check_options at_rest = {0};
 
-		assert_int_equal(shm_map_open(r->pool[i].name, 0, error, sizeof(error), &map), 0);
-		assert_int_equal(shm_open_connection(map, &fab), 0);
-		worker_init(&w, fab, clock_monotonic(), 1);
-		assert_int_equal(pool_open(&w, &pool, error, sizeof(error)), 0);
-		assert_int_equal(check_pool(&w, &pool, &options, &report, NULL, NULL), 0);
-		assert_int_equal(report.findings, 0);
+	for (unsigned i = 0; i < NODES; i++) {
+		uint64_t live = assert_pool_clean(r->pool[i].name, &at_rest);
+
 		if (stored)
-			stored[i] = report.slots_live;
-		fab_close(fab);
-		shm_map_close(map);
+			stored[i] = live;
 	}
 }
 
