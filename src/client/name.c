@@ -260,11 +260,21 @@ static int access_check(const struct pool_name *n, const struct reading *r)
 	return 0;
 }
 
+/* One of a list; a comma at its end or alone has no name on one side. */
 static int parse(const char *name, size_t bytes, struct pool_name *out, const struct reading *r)
 {
 	size_t skip;
 	char *options;
 	int status = 0;
+
+	if (bytes > 0 && name[bytes - 1] == ',')
+		return refuse(r,
+			      "no memory node is named behind the comma of \"%.*s\" in the pool's "
+			      "name: leave the comma out, or name one",
+			      (int)bytes, name);
+	if (bytes == 0 && *name == ',')
+		return refuse(r, "the pool's name begins with a comma: leave it out, or name a "
+				 "memory node before it");
 
 	memset(out, 0, offsetof(struct pool_name, where));
 	out->kind = kind_of(name, &skip);

@@ -25,7 +25,8 @@
  * Files have no '&' in their names.  A key itself is in no name, for names are printed.
  *
  * A pool on several nodes is a list of such names with commas between them.  A comma that no name
- * follows belongs to a path, and so does a '?' that no option follows.
+ * follows belongs to a path, unless nothing or another comma follows it; so does a '?' that no
+ * option follows.
  *
  * Pure functions; any thread.
  */

@@ -146,6 +146,7 @@ static void test_no_names(void **state)
 	    {"unix:run", "unix:/PATH"},
 	    {"unix:", "unix:/PATH"},
 	    {"shm:/a,tcp://b:1", "is a list"},
+	    {"shm:/a,", "behind the comma of \"shm:/a,\""},
 	};
 	static struct pool_name name;
 	char text[512], path[NAME_WHERE_BYTES + 8];
@@ -194,6 +195,18 @@ static void test_lists(void **state)
 
 static void test_no_lists(void **state)
 {
+	static const struct {
+		const char *list, *words;
+	} holes[] = {
+	    {"tcp://n:1,", "behind the comma of \"tcp://n:1,\""},
+	    {"shm:/a,", "behind the comma of \"shm:/a,\""},
+	    {"/tmp/a,", "behind the comma of \"/tmp/a,\""},
+	    {"shm:/a,,shm:/b", "behind the comma of \"shm:/a,\""},
+	    {"shm:/a,shm:/b,,", "behind the comma of \"shm:/b,,\""},
+	    {"tcp://n:1?timeout=1s,,unix:/u", "behind the comma of \"tcp://n:1?timeout=1s,\""},
+	    {",shm:/a", "begins with a comma"},
+	    {",", "behind the comma"},
+	};
 	struct pool_name *names;
 	unsigned count;
 	char text[256], many[12 * (NAME_NODES_MAX + 1)] = "";
@@ -204,8 +217,13 @@ static void test_no_lists(void **state)
 	assert_non_null(strstr(text, "\"tcp://n:1?latency=1us\" twice"));
 	assert_int_equal(name_parse_list("tcp://n:1,n:2", &names, &count, text, sizeof(text)),
 			 FORGE_E_INVAL);
-	assert_int_equal(name_parse_list("tcp://n:1,", &names, &count, text, sizeof(text)),
-			 FORGE_E_INVAL);
+	for (unsigned i = 0; i < ARRAY_COUNT(holes); i++) {
+		text[0] = '\0';
+		assert_int_equal(name_parse_list(holes[i].list, &names, &count, text, sizeof(text)),
+				 FORGE_E_INVAL);
+		if (!strstr(text, holes[i].words))
+			fail_msg("%s: %s", holes[i].list, text);
+	}
 	for (unsigned i = 0; i < NAME_NODES_MAX; i++)
 		snprintf(many + strlen(many), sizeof(many) - strlen(many), "%s/%u", i ? "," : "",
 			 i);
