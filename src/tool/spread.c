@@ -214,11 +214,33 @@ static int show(const struct change *c)
 
 /* ---- what there is to be ------------------------------------------------------------------ */
 
+/*
+ * Only who is a member can leave; so can one that a change which was cut off took out already.
+ * --force does not go over this: it would empty a cache that has nothing to do with the change.
+ */
+static int check_leaver(const struct change *c, const struct reached *r)
+{
+	const struct spread_record *own = r->view.record;
+
+	if (r->stays || (c->before && (spread_record_find(c->before, r->id) >= 0 ||
+				       (own && own->id == c->before->id))))
+		return 0;
+	return tool_fail(&command_spread,
+			 "%s is no member of this cache, so it cannot leave it: take it out of "
+			 "--leave; nothing was changed",
+			 r->name);
+}
+
 /* Everyone who is a member now stays, leaves, or is given up. */
 static int check_members(const struct change *c)
 {
 	uint32_t reached = 0;
+	int status = 0;
 
+	for (unsigned i = 0; i < c->count && !status; i++)
+		status = check_leaver(c, &c->nodes[i]);
+	if (status)
+		return status;
 	for (uint32_t m = 0; c->before && m < c->before->member_count; m++) {
 		bool is_there = false;
 

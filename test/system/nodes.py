@@ -182,6 +182,32 @@ def a_lost_member_is_given_up(t):
     t.forge("get", "--pool", two, "k").expect(0, b"w")
 
 
+@case
+def only_members_leave(t):
+    """Neither what was used nor what is new is touched, nor the cache it was to leave; no force helps."""
+    nodes = Nodes(t, 4)
+    for i in (0, 1):
+        t.forge("set", "--pool", nodes.names[i], "k", f"of {i}").expect(0)
+    pair = nodes.all(0, 3)
+    for leaver in (1, 2):
+        for force in ((), ("--force",)):
+            t.forge("spread", "--pool", nodes.names[0], "--leave", nodes.names[leaver], "--set",
+                    *force).expect(2, err=(f"{nodes.names[leaver]} is no member of this cache", "nothing"))
+    for i in (0, 1):
+        t.forge("get", "--pool", nodes.names[i], "k").expect(0, b"of %d" % i)
+    t.forge("get", "--pool", nodes.names[2], "k").expect(1)
+    # Nor does a member of another cache leave this one.
+    t.forge("spread", "--pool", pair, "--set").expect(0)
+    t.forge("spread", "--pool", nodes.all(1, 2), "--set", "--force").expect(0)
+    t.forge("spread", "--pool", pair, "--leave", nodes.names[2], "--set", "--force").expect(
+        2, err=(nodes.names[2], "no member of this cache"))
+    assert b"epoch 1" in t.forge("spread", "--pool", pair).expect(0).out
+    # A change that was cut off is repeated: who has left leaves again.
+    for _ in range(2):
+        t.forge("spread", "--pool", nodes.names[0], "--leave", nodes.names[3], "--set",
+                "--force").expect(0)
+
+
 def module(t):
     """The module of this build, or a skip."""
     shared = os.path.join(BUILD_ROOT, "src/libforge.so.0")
