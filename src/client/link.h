@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/status.h"
 #include "client/link_medium.h"
 #include "fabric/fabric.h"
 #include "pool/registry.h"
@@ -37,6 +38,13 @@ int link_open(const char *pool_name, int flags, struct link **out, char *error_t
 /* The same; what the name does not say about access is taken from there (NULL: nothing). */
 int link_open_with(const char *pool_name, int flags, const struct pass_wish *, struct link **out,
 		   char *error_text, size_t error_bytes);
+
+/* Does that status mean: not there now, but it may be a minute later?  All else is a mistake. */
+static inline int link_is_away(int status)
+{
+	return status == FORGE_E_NODE || status == FORGE_E_POOL_ABSENT ||
+	       status == FORGE_E_SYSTEM || status == FORGE_E_POOL_TRUNCATED;
+}
 
 /* Every connection over it has been closed.  NULL is permitted. */
 void link_close(struct link *);

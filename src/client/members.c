@@ -36,13 +36,6 @@ struct found {
 
 /* ---- what is there ------------------------------------------------------------------------ */
 
-/* Not there now, but it may be a minute later; anything else is a mistake. */
-static int may_come_back(int status)
-{
-	return status == FORGE_E_NODE || status == FORGE_E_POOL_ABSENT ||
-	       status == FORGE_E_SYSTEM || status == FORGE_E_POOL_TRUNCATED;
-}
-
 static int read_view(struct found *f, struct error_out *e)
 {
 	const struct timespec nap = {.tv_nsec = CLAIM_NAP_NS};
@@ -67,7 +60,7 @@ static int find(struct client *c, struct found *f, struct error_out *e)
 {
 	int status = attachment_open(f->name, &c->options, &f->attachment, f->why, sizeof(f->why));
 
-	if (status && c->name_count > 1 && may_come_back(status))
+	if (status && c->name_count > 1 && link_is_away(status))
 		return 0;
 	if (status)
 		return REFUSE(e, status, "%s", f->why);

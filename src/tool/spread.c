@@ -70,55 +70,101 @@ struct reached {
 	struct spread_step step;
 };
 
+/* One that cannot be reached. */
+struct away {
+	const char *name;
+	uint64_t place;
+	char why[512];
+};
+
 struct change {
 	const struct config *config;
 	struct tool_names names, leavers;
-	struct reached *nodes; /* those of names, then those of leavers */
+	struct reached *nodes; /* those of names, then those of leavers; without those away */
 	unsigned count;
+	struct away *away; /* when shown any, in a change leavers */
+	unsigned away_count;
 	const struct spread_record *before; /* NULL: none */
 	struct spread_record next;
 	uint64_t token;
 };
 
-static int fail_at(const struct reached *r, int status)
-{
-	return tool_fail(&command_spread, "%s: %s (%s)", r->name, status_sentence(status),
-			 status_name(status));
-}
-
 /* ---- what there is ------------------------------------------------------------------------ */
 
-static int reach(struct reached *r, const char *name, bool stays, int flags)
+#define REFUSE(text, bytes, name, status)                                                          \
+	(snprintf(text, bytes, "%s: %s (%s)", name, status_sentence(status), status_name(status)), \
+	 (status))
+
+static int reach(struct reached *r, int flags, char *text, size_t bytes)
 {
 	struct pool_name parsed;
-	char text[512];
-
-	r->name = name;
-	r->stays = stays;
-	if (name_parse(name, &parsed, text, sizeof(text)))
-		return tool_fail(&command_spread, "%s", text);
-	r->place = name_place_hash(&parsed);
-	if (link_open(name, flags, &r->link, text, sizeof(text)))
-		return tool_fail(&command_spread, "%s", text);
-	int status = link_connect(r->link, &r->fab);
+	int status = name_parse(r->name, &parsed, text, bytes);
 
 	if (status)
-		return fail_at(r, status);
+		return status;
+	r->place = name_place_hash(&parsed);
+	status = link_open(r->name, flags, &r->link, text, bytes);
+	if (status)
+		return status;
+	status = link_connect(r->link, &r->fab);
+	if (status)
+		return REFUSE(text, bytes, r->name, status);
 	worker_init(&r->worker, r->fab, clock_monotonic(), 0);
-	if (pool_open(&r->worker, &r->pool, text, sizeof(text)))
-		return tool_fail(&command_spread, "%s: %s", name, text);
+	char reason[320];
+
+	status = pool_open(&r->worker, &r->pool, reason, sizeof(reason));
+	if (status) {
+		snprintf(text, bytes, "%s: %s", r->name, reason);
+		return status;
+	}
 	status = spread_read(&r->worker, &r->pool, &r->view);
 	if (status)
-		return fail_at(r, status);
+		return REFUSE(text, bytes, r->name, status);
 	r->id = spread_page_member(&r->view.page);
 	if (!r->id)
 		r->id = r->pool.pool_id;
 	return 0;
 }
 
+static void leave(struct reached *r)
+{
+	fab_close(r->fab);
+	link_close(r->link);
+	*r = (struct reached){0};
+}
+
+/* Who cannot be reached is shown as such; in a change it may be a leaver that is lost. */
+static int reach_or_note(struct change *c, const char *name, bool stays)
+{
+	const struct config *config = c->config;
+	struct reached *r = &c->nodes[c->count];
+	struct away *a = &c->away[c->away_count];
+
+	r->name = name;
+	r->stays = stays;
+	int status = reach(r, config->set ? 0 : LINK_READ_ONLY, a->why, sizeof(a->why));
+
+	if (!status) {
+		c->count++;
+		return 0;
+	}
+	a->name = name;
+	a->place = r->place;
+	leave(r);
+	if (!link_is_away(status))
+		return tool_fail(&command_spread, "%s", a->why);
+	if (config->set && stays)
+		return tool_fail(
+		    &command_spread, "%s%s", a->why,
+		    config->lost ? "; if it is the one that is lost, name it in --leave" : "");
+	if (config->set && !config->lost)
+		return tool_fail(&command_spread, "%s; if it is gone for good, add --lost", a->why);
+	c->away_count++;
+	return 0;
+}
+
 static int reach_all(struct change *c)
 {
-	int flags = c->config->set ? 0 : LINK_READ_ONLY;
 	int status = tool_names_open(&command_spread, c->config->pool, &c->names);
 
 	if (!status && c->config->leave)
@@ -128,16 +174,15 @@ static int reach_all(struct change *c)
 	unsigned count = c->names.count + c->leavers.count;
 
 	c->nodes = calloc(count, sizeof(*c->nodes));
-	if (!c->nodes)
+	c->away = calloc(count, sizeof(*c->away));
+	if (!c->nodes || !c->away)
 		return tool_fail(&command_spread, "%s", status_sentence(FORGE_E_NO_MEMORY));
-	for (; c->count < count && !status; c->count++) {
-		unsigned i = c->count;
-		bool stays = i < c->names.count;
-
-		status = reach(&c->nodes[i],
-			       stays ? c->names.name[i] : c->leavers.name[i - c->names.count],
-			       stays, flags);
-	}
+	for (unsigned i = 0; i < c->names.count && !status; i++)
+		status = reach_or_note(c, c->names.name[i], true);
+	for (unsigned i = 0; i < c->leavers.count && !status; i++)
+		status = reach_or_note(c, c->leavers.name[i], false);
+	if (!status && c->count == 0)
+		status = tool_fail(&command_spread, "%s", c->away[0].why);
 	return status;
 }
 
@@ -158,6 +203,20 @@ static int find_before(struct change *c)
 	return 0;
 }
 
+/* The member that had that name, if nobody who was reached is it, or -1. */
+static int find_away(const struct change *c, const struct away *a)
+{
+	for (uint32_t m = 0; c->before && m < c->before->member_count; m++) {
+		bool is_there = c->before->member[m].name != a->place;
+
+		for (unsigned i = 0; i < c->count; i++)
+			is_there |= c->nodes[i].id == c->before->member[m].id;
+		if (!is_there)
+			return (int)m;
+	}
+	return -1;
+}
+
 static void print_members(const struct change *c)
 {
 	struct text_table *t = text_table_open("lrrrl");
@@ -175,7 +234,7 @@ static void print_members(const struct change *c)
 	text_table_rule(t);
 	for (uint32_t m = 0; m < c->before->member_count; m++) {
 		const struct spread_member *member = &c->before->member[m];
-		const char *name = "not named";
+		const char *name = "not named", *away = "";
 		uint32_t n = 0;
 
 		for (uint32_t p = 0; p < SPREAD_PARTITIONS; p++)
@@ -183,11 +242,16 @@ static void print_members(const struct change *c)
 		for (unsigned i = 0; i < c->count; i++)
 			if (c->nodes[i].view.epoch && c->nodes[i].id == member->id)
 				name = c->nodes[i].name;
+		for (unsigned i = 0; i < c->away_count; i++)
+			if (find_away(c, &c->away[i]) == (int)m) {
+				name = c->away[i].name;
+				away = ": cannot be reached";
+			}
 		text_table_cell(t, "%016" PRIx64, member->id);
 		text_table_cell(t, "%s", text_bytes(&size, member->weight * SPREAD_WEIGHT_UNIT));
 		text_table_cell(t, "%u", n);
 		text_table_cell(t, "%s", text_percent(&share, (double)n / SPREAD_PARTITIONS));
-		text_table_cell(t, "%s", name);
+		text_table_cell(t, "%s%s", name, away);
 	}
 	text_table_print(t, stdout);
 	text_table_close(t);
@@ -197,6 +261,8 @@ static int show(const struct change *c)
 {
 	if (!c->before) {
 		printf("%s: a cache of its own\n", c->nodes[0].name);
+		for (unsigned i = 0; i < c->away_count; i++)
+			printf("%s: cannot be reached: %s\n", c->away[i].name, c->away[i].why);
 		return TOOL_OK;
 	}
 	print_members(c);
@@ -208,6 +274,8 @@ static int show(const struct change *c)
 		if (r->view.claim)
 			printf("\n%s is claimed by a change that runs, or was cut off", r->name);
 	}
+	for (unsigned i = 0; i < c->away_count; i++)
+		printf("\n%s cannot be reached: %s", c->away[i].name, c->away[i].why);
 	putchar('\n');
 	return TOOL_OK;
 }
@@ -231,11 +299,24 @@ static int check_leaver(const struct change *c, const struct reached *r)
 			 r->name);
 }
 
+/* A leaver that cannot be reached is known by the name that the record has of it. */
+static int check_away(const struct change *c)
+{
+	for (unsigned i = 0; i < c->away_count; i++)
+		if (find_away(c, &c->away[i]) < 0)
+			return tool_fail(&command_spread,
+					 "%s cannot be reached, and no member of the cache that is "
+					 "missing had this name: leave it out of --leave; with "
+					 "--lost members that are not named are given up",
+					 c->away[i].name);
+	return 0;
+}
+
 /* Everyone who is a member now stays, leaves, or is given up. */
 static int check_members(const struct change *c)
 {
 	uint32_t reached = 0;
-	int status = 0;
+	int status = check_away(c);
 
 	for (unsigned i = 0; i < c->count && !status; i++)
 		status = check_leaver(c, &c->nodes[i]);
@@ -390,6 +471,8 @@ static int set(struct change *c)
 	status = write_all(c);
 	for (unsigned i = 0; i < c->count && !status; i++)
 		print_step(&c->nodes[i]);
+	for (unsigned i = 0; i < c->away_count && !status; i++)
+		printf("%s is given up\n", c->away[i].name);
 	return status;
 }
 
@@ -410,11 +493,10 @@ static int run(int argc, char **argv)
 		status = find_before(&change);
 	if (!status)
 		status = config.set ? set(&change) : show(&change);
-	for (unsigned i = 0; i < change.count; i++) {
-		fab_close(change.nodes[i].fab);
-		link_close(change.nodes[i].link);
-	}
+	for (unsigned i = 0; i < change.count; i++)
+		leave(&change.nodes[i]);
 	free(change.nodes);
+	free(change.away);
 	tool_names_close(&change.names);
 	tool_names_close(&change.leavers);
 	return status;

@@ -183,6 +183,29 @@ def a_lost_member_is_given_up(t):
 
 
 @case
+def a_lost_member_is_named(t):
+    """By the name it had; and it is shown as one that cannot be reached."""
+    nodes = Nodes(t, 3)
+    t.on_pool("set", "k", "v").expect(0)
+    nodes.kill(2, with_its_memory=True)
+    shown = t.on_pool("spread").expect(0).out.decode()
+    assert "epoch 1, 3 memory nodes" in shown and shown.count("cannot be reached") == 2, shown
+    row = next(line for line in shown.splitlines() if f"{nodes.names[2]}: cannot" in line)
+    assert int(row.split()[3]) > 1000, shown
+    two, third = nodes.all(0, 1), nodes.names[2]
+    t.on_pool("spread", "--set", "--lost").expect(2, err=(third, "--leave"))
+    t.forge("spread", "--pool", two, "--leave", third, "--set").expect(2, err=(third, "--lost"))
+    t.forge("spread", "--pool", two, "--leave", third + "-not", "--set", "--lost").expect(
+        2, err=(third + "-not cannot be reached", "had this name"))
+    assert "epoch 1," in t.on_pool("spread").expect(0).out.decode()
+    said = t.forge("spread", "--pool", two, "--leave", third, "--set", "--lost").expect(0).out.decode()
+    assert f"{third} is given up" in said, said
+    t.forge("set", "--pool", two, "k", "w").expect(0)
+    t.forge("get", "--pool", two, "k").expect(0, b"w")
+    t.forge("spread", "--pool", third).expect(2, err=third)
+
+
+@case
 def only_members_leave(t):
     """Neither what was used nor what is new is touched, nor the cache it was to leave; no force helps."""
     nodes = Nodes(t, 4)
@@ -395,6 +418,19 @@ def behind(t, i, *addresses):
     t.shm_files.append("/dev/shm" + name.removeprefix("shm:"))
     return name, lambda *more: Node(t, "--pool", name, *more, *(
         word for address in addresses for word in ("--listen", address)))
+
+
+@case
+def a_lost_member_is_named_on_a_network(t):
+    sockets = [behind(t, letter, "tcp://127.0.0.1:0")[1]("--size", "16M") for letter in "xyz"]
+    tcp = [node.listens[0] for node in sockets]
+    t.forge("set", "--pool", ",".join(tcp), "k", "v").expect(0)
+    sockets[1].end(signal.SIGKILL)
+    shown = t.forge("spread", "--pool", ",".join(tcp)).expect(0).out.decode()
+    assert f"{tcp[1]}: cannot be reached" in shown, shown
+    rest = ",".join((tcp[0], tcp[2]))
+    t.forge("spread", "--pool", rest, "--leave", tcp[1], "--set", "--lost").expect(0)
+    t.forge("set", "--pool", rest, "k", "w").expect(0)
 
 
 @case
