@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/compiler.h"
 #include "client/forked.h"
 #include "client/host.h"
 #include "pool/recover.h"
@@ -14,9 +16,13 @@
  * While somebody recovers a dead node he holds the lock of its id, and for a moment also when he
  * only looks: an id that will be free soon cannot be told from one that is in use.  So a joiner
  * that finds none tries for half a second, many times what a recovery takes (doc/recovery.md).
+ * It is the time that bounds this, for a try asks for every lock, which behind a socket is a round
+ * trip each; and between tries it naps as long as the last one took, lest joiners keep the node
+ * from those it serves.  A few tries are made however long they take.
  */
-#define JOIN_NAP_NS 2000000
-#define JOIN_NAPS   250u
+#define JOIN_NAP_NS    UINT64_C(2000000)
+#define JOIN_NS	       UINT64_C(500000000)
+#define JOIN_TRIES_MIN 3u
 
 static int choose_policy(struct attachment *a, char *error_text, size_t error_bytes)
 {
@@ -125,14 +131,25 @@ static int try_to_join(struct attachment *a, uint32_t spread_epoch, struct layou
 				(uint32_t)getpid(), lines);
 }
 
+static void nap(uint64_t ns)
+{
+	const struct timespec t = {.tv_nsec = (long)ns};
+
+	nanosleep(&t, NULL);
+}
+
 static int join(struct attachment *a, uint32_t spread_epoch)
 {
 	struct layout_registry *lines = calloc(a->pool.plan.cn_max, sizeof(*lines));
-	const struct timespec nap = {.tv_nsec = JOIN_NAP_NS};
+	uint64_t began_ns = clock_now_ns(clock_monotonic()), try_ns = began_ns, now_ns;
 	int status = lines ? try_to_join(a, spread_epoch, lines) : FORGE_E_NO_MEMORY;
 
-	for (unsigned i = 0; i < JOIN_NAPS && status == FORGE_E_FULL_REGISTRY; i++) {
-		nanosleep(&nap, NULL);
+	for (unsigned tries = 1; status == FORGE_E_FULL_REGISTRY; tries++) {
+		now_ns = clock_now_ns(clock_monotonic());
+		if (tries >= JOIN_TRIES_MIN && now_ns - began_ns >= JOIN_NS)
+			break;
+		nap(max_u64(JOIN_NAP_NS, min_u64(now_ns - try_ns, JOIN_NS / 8)));
+		try_ns = clock_now_ns(clock_monotonic());
 		status = try_to_join(a, spread_epoch, lines);
 	}
 	free(lines);

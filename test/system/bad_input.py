@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 from harness import FORGE, Skip, case, main
 
@@ -327,6 +328,18 @@ def registry_is_full(t):
         assert [(line["state"], line["pid"]) for line in lines] == [("live", 1)], lines
     # The lock is gone, so the compute node was dead, and its id serves the next.
     t.on_pool("get", "k").expect(1, b"", "")
+
+
+@case
+def more_compute_nodes_than_ids_behind_a_socket(t):
+    """Each that finds no id looks for half a second, however long a look at 32 locks takes."""
+    node = t.node("--size", "24M", "--listen", "tcp://127.0.0.1:0")
+    t.pool = node.listens[0]
+    began = time.monotonic()
+    t.on_pool("bench", "-P", "40", "-n", "100", "-k", "100").expect(
+        1, None, ("all 32 compute-node ids", "--cn-max"))
+    took = time.monotonic() - began
+    assert took < 10, took
 
 
 @case
