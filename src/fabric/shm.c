@@ -13,21 +13,18 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
 #include "fabric/memory.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
-#endif
+#include "fabric/shm_fill.h"
 
 struct shm_map {
 	void *base;
@@ -214,16 +211,26 @@ static int fail_space(const struct shm_place *p, int fd, uint64_t bytes, struct 
 		    p->is_posix ? " (mount -o remount,size=... /dev/shm)" : "");
 }
 
+/* Asked to stop while it was being made or mapped. */
+static int fail_stopped(const struct shm_place *p, struct error_out e)
+{
+	return fail(e, FORGE_E_SYSTEM, "%s: stopped by a signal before it was ready", p->where);
+}
+
 /* Reserve [0, bytes); only the holes cost anything. */
 static int reserve(const struct shm_place *p, int fd, uint64_t bytes, struct error_out e)
 {
-	int error;
+	int error = shm_fill_reserve(p->where, fd, bytes);
+	struct rlimit limit;
 
-	do {
-		error = fallocate(fd, 0, 0, (off_t)bytes) == 0 ? 0 : errno;
-	} while (error == EINTR);
-	if (error == EOPNOTSUPP || error == ENOSYS)
-		error = posix_fallocate(fd, 0, (off_t)bytes);
+	if (error == ECANCELED)
+		return fail_stopped(p, e);
+	if (error == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes)
+		return fail(e, FORGE_E_POOL_SPACE,
+			    "%s needs %llu bytes, and this process may make files of %llu at most: "
+			    "raise the limit (ulimit -f)",
+			    p->where, (unsigned long long)bytes,
+			    (unsigned long long)limit.rlim_cur);
 	if (error == ENOSPC || error == EFBIG || error == ENOMEM || error == EDQUOT)
 		return fail_space(p, fd, bytes, e);
 	if (error != 0)
@@ -289,23 +296,15 @@ int shm_export_unlink(const char *where, char *error_text, size_t error_bytes)
 	return FORGE_OK;
 }
 
-/* Fault every page in for writing, without changing a byte that others may be changing. */
 static int populate(const struct shm_place *p, void *base, uint64_t bytes, struct error_out e)
 {
-	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-	int failed;
+	int error = shm_fill_populate(p->where, base, bytes);
 
-	do {
-		failed = madvise(base, bytes, MADV_POPULATE_WRITE);
-	} while (failed && (errno == EINTR || errno == EAGAIN));
-	if (!failed)
-		return FORGE_OK;
-	if (errno != EINVAL && errno != ENOSYS)
+	if (error == ECANCELED)
+		return fail_stopped(p, e);
+	if (error)
 		return fail(e, FORGE_E_SYSTEM, "cannot fault in %llu bytes of %s: %s",
-			    (unsigned long long)bytes, p->where, strerror(errno));
-	for (uint64_t at = 0; at < bytes; at += page_bytes)
-		atomic_fetch_or_explicit((_Atomic uint64_t *)((char *)base + at), 0,
-					 memory_order_relaxed);
+			    (unsigned long long)bytes, p->where, strerror(error));
 	return FORGE_OK;
 }
 

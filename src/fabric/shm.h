@@ -16,6 +16,8 @@
 #ifndef FORGE_FABRIC_SHM_H
 #define FORGE_FABRIC_SHM_H
 
+#include <signal.h>
+
 #include "fabric/fabric.h"
 
 /* Smaller than this nothing can be an export. */
@@ -26,6 +28,15 @@
 #define SHM_MAP_READ_ONLY 0x02 /* to look only: no connections, no pre-fault */
 
 struct shm_map;
+
+/*
+ * From here on, while *stop is not 0, exports are neither made nor faulted in: who is at it ends
+ * within a tenth of a second or so with FORGE_E_SYSTEM, and what was half made is removed.  What
+ * takes longer than a second is logged as a warning.  For a program whose user waits for it; a
+ * signal handler sets *stop, which is borrowed for good.  NULL: nothing stops it, and nothing is
+ * logged.
+ */
+void shm_stop_by(const volatile sig_atomic_t *stop);
 
 /*
  * Create the export, zeroed, readable and writable by its owner and group.  Every byte is

@@ -273,13 +273,22 @@ static int start_empty(struct node *n, struct error_out e)
 	return replace(n, &plan, e);
 }
 
-/* It cannot be served, for that reason. */
+/* Whoever made it died at that: this node has its lock, which the maker has before the first byte.
+ */
+static bool is_empty(const struct node *n)
+{
+	char byte;
+
+	return shm_hold_peek(n->hold, &byte, 1) == 0;
+}
+
+/* It cannot be served, for that reason.  In an empty one there is nothing that could be lost. */
 static int open_damaged(struct node *n, const struct node_wish *wish, const struct plan *plan,
 			int status, const char *reason, struct error_out e)
 {
 	struct plan old;
 
-	if (wish->on_damage == NODE_DAMAGE_REFUSE)
+	if (wish->on_damage == NODE_DAMAGE_REFUSE && !(wish->plan_given && is_empty(n)))
 		return REFUSE(e, status,
 			      "%s; to replace it, add --force, or --on-damage empty for good",
 			      reason);

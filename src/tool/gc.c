@@ -9,7 +9,8 @@
  * A whole pool that nobody serves may have been left on purpose (--keep), or by a node that was
  * killed; either way the next `forge node` serves it warm, and nothing in it tells the two apart.
  * So it is rubbish only if the user says so, by --warm-too.  Without it only what no node of this
- * build could serve is removed.  What does not begin with the magic is none of ours.
+ * build could serve is removed.  What does not begin with the magic is none of ours, but that an
+ * empty one that the user names is what is left of a pool whose maker was killed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -57,14 +58,20 @@ const struct command command_gc = {"gc", "Remove pools that nobody uses any more
 
 enum found { FOUND_NO_POOL, FOUND_UNREADABLE, FOUND_LEFT, FOUND_RUBBISH, FOUND_ERROR };
 
-/* Is it a pool, or was it one?  The reason if it cannot be told. */
-static enum found look_at_magic(const char *where, char *text, size_t text_bytes)
+/*
+ * Is it a pool, or was it one?  The reason if it cannot be told.  One whose maker was killed may be
+ * empty, as may be what a stranger is about to fill: it must be named.
+ */
+static enum found look_at_magic(const char *where, bool named, char *text, size_t text_bytes)
 {
 	uint64_t magic;
+	char ignored[256];
 	int status = shm_peek(where, &magic, sizeof(magic), text, text_bytes);
 
 	if (status && status != FORGE_E_POOL_TRUNCATED)
 		return FOUND_UNREADABLE;
+	if (status && named && shm_peek(where, &magic, 1, ignored, sizeof(ignored)))
+		return FOUND_RUBBISH;
 	return status || magic != LAYOUT_MAGIC ? FOUND_NO_POOL : FOUND_RUBBISH;
 }
 
@@ -105,7 +112,8 @@ static enum found collect(const struct config *config, const char *where, char *
 {
 	struct shm_hold *hold;
 	char error[512];
-	enum found found = look_at_magic(where, text, text_bytes);
+	bool named = config->pool != NULL;
+	enum found found = look_at_magic(where, named, text, text_bytes);
 	int status;
 
 	if (found != FOUND_RUBBISH)
@@ -118,7 +126,7 @@ static enum found collect(const struct config *config, const char *where, char *
 	if (status)
 		return FOUND_ERROR;
 	/* What was seen before the lock may have been replaced by then. */
-	found = look_at_magic(where, text, text_bytes);
+	found = look_at_magic(where, named, text, text_bytes);
 	if (found == FOUND_RUBBISH)
 		found = judge(config, where, text, text_bytes);
 	if (found == FOUND_RUBBISH && !config->dry_run &&

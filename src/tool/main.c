@@ -163,6 +163,8 @@ int main(int argc, char **argv)
 	int status;
 
 	catch_bus_error();
+	/* A file that may grow no further is an error that says so (EFBIG), no reason to die. */
+	signal(SIGXFSZ, SIG_IGN);
 	if (log_init_from_env())
 		return TOOL_ERROR;
 	status = run(argc, argv);

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/opts.h"
 #include "base/text.h"
+#include "fabric/shm.h"
 #include "node/serve.h"
 #include "policy/policy.h"
 #include "tool/command.h"
@@ -394,12 +395,16 @@ static int run(int argc, char **argv)
 		return print_plan(&wish);
 	reloads = node_listen_reloads(&config.listen);
 	catch_signals();
+	shm_stop_by(&stop_signal);
 	status = node_listen_open(&config.listen, &l);
 	if (status)
 		return status;
 	if (node_open(&wish, &node, text, sizeof(text))) {
 		node_listen_close(&l);
-		return tool_fail(&command_node, "%s", text);
+		if (!stop_signal)
+			return tool_fail(&command_node, "%s", text);
+		log_warn("%s", text);
+		return TOOL_OK;
 	}
 	status = settle(node, &config, &wish);
 	if (!status)

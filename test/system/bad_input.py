@@ -138,11 +138,54 @@ def not_a_file_at_all(t):
 def truncated_pool(t):
     data = make_pool(t)
     for bytes_left, words in ((len(data) - 8, "the file was cut"), (8192, "the file was cut"),
-                              (4096, "the file was cut"), (1000, "which no pool has"),
-                              (0, "is empty")):
+                              (4096, "the file was cut"), (1000, "which no pool has")):
         put(t, data[:bytes_left])
         expect_refused(t, words, "--force")
     expect_force_mends(t)
+
+
+@case
+def a_pool_whose_maker_was_killed(t):
+    t.pool = t.path("pool")
+    # Whoever makes it has its first bytes locked before it has one.
+    with open(t.pool, "wb") as f:
+        fcntl.fcntl(f, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        t.on_pool("node", "--size", "4M").expect(2, b"", "another node serves " + t.pool)
+        t.on_pool("gc").expect(0, None)
+        assert os.path.exists(t.pool)
+    t.on_pool("node").expect(2, b"", ("is empty", "--force"))
+    node = t.node("--size", "4M")
+    t.on_pool("set", "k", "v").expect(0)
+    assert node.end() == 0 and b"is empty" in node.err and b"started empty" in node.err, node.err
+    put(t, b"")
+    assert b"removed " + t.pool.encode() in t.on_pool("gc").expect(0).out
+    assert not os.path.exists(t.pool)
+
+
+@case
+def a_file_may_not_grow_so_far(t):
+    done = subprocess.run(["sh", "-c", 'ulimit -f 1000; exec "$0" "$@"', FORGE, "node", "--pool", t.pool,
+                           "--size", "16M"], capture_output=True, env=t.env, check=False)
+    assert done.returncode == 2 and b"ulimit -f" in done.stderr and t.pool.encode() in done.stderr, done
+    assert not os.path.exists(t.shm_file), "something is left behind"
+
+
+@case
+def a_node_is_stopped_while_it_makes_its_pool(t):
+    t.pool = t.path("pool")
+    free = os.statvfs(t.dir)
+    if free.f_bavail * free.f_frsize < 3 << 30:
+        raise Skip("less than 3 GiB are free")
+    for number in signal.SIGTERM, signal.SIGINT:
+        node = subprocess.Popen([FORGE, "node", "--pool", t.pool, "--size", "2G"], env=t.env,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        t.processes.append(node)
+        while not os.path.exists(t.pool):
+            assert node.poll() is None
+        node.send_signal(number)
+        out, err = node.communicate(timeout=60)
+        assert node.returncode == 0 and out == b"" and b"stopped by a signal" in err, (node.returncode, out, err)
+        assert not os.path.exists(t.pool), "something is left behind"
 
 
 @case
