@@ -28,11 +28,14 @@
  *     k by it.  Our chunk goes on to a new ticket p', and when its word says so k gets p:
  *     CAS k queued@q -> queued@p, CAS node FULL(k, earlier) -> FULL(k, c).  The late dequeuer loses
  *     k by the position, and k goes round once more.  If k's CAS fails k is out of the way, and p
- * is passed (CAS node -> EMPTY(c+1)); if the node's fails, because p was skipped meanwhile, k takes
- * a new ticket as any skipped chunk does, for which we care. So whoever took a ticket and lives
- * leaves its node FULL in the ticket's trip, or of a later one. Crash after 1: p is skipped by a
- * dequeuer.  After 2: the chunk word names p, a recoverer fills or re-tickets it.  After 3 and 4:
- * done.  In 5, after the CAS of k's word: k is queued@p and its node says q: a recoverer frees it.
+ *   is passed (CAS node -> EMPTY(c+1)); if the node's fails, because p was skipped meanwhile, k
+ *   takes a new ticket as any skipped chunk does, for which we care.
+ *   So whoever took a ticket and lives leaves its node FULL in the ticket's trip, or of a later
+ *   one, unless RING_TICKETS_MAX dequeuers in a row skip it between its steps 1 and 3.  (Random
+ *   schedules find 64 in a row, where nobody looks twice before it skips.)
+ *   Crash after 1: p is skipped by a dequeuer.  After 2: the chunk word names p, a recoverer
+ *   fills or re-tickets it.  After 3 and 4: done.  In 5, after the CAS of k's word: k is queued@p
+ *   and its node says q: a recoverer frees it.
  *
  * Dequeue:
  *   1 READ cursors and the nodes at head
@@ -63,12 +66,12 @@
 
 #include "pool/pool.h"
 
-#define RING_TICKETS_MAX  64u /* tickets an enqueue takes before it leaves the chunk to recovery */
-#define RING_SETTLE_TRIES 16u /* changes of a node that its ticket's owner follows */
-#define RING_HELPED_MAX	  4u  /* groups helped along, each because of the last, in one enqueue */
-#define RING_SKIP_PAUSES  32u /* looks at an EMPTY node at head before it is skipped */
-#define RING_CLAIM_MAX	  16u /* most positions claimed at once */
-#define RING_CLAIM_TRIES  16u /* lost races for head before a claim gives up */
+#define RING_TICKETS_MAX  512u /* an enqueue takes, before it leaves the chunk to recovery */
+#define RING_SETTLE_TRIES 16u  /* changes of a node that its ticket's owner follows */
+#define RING_HELPED_MAX	  4u   /* groups helped along, each because of the last, in one enqueue */
+#define RING_SKIP_PAUSES  32u  /* looks at an EMPTY node at head before it is skipped */
+#define RING_CLAIM_MAX	  16u  /* most positions claimed at once */
+#define RING_CLAIM_TRIES  16u  /* lost races for head before a claim gives up */
 
 /* A chunk to enqueue, owned by the caller through the exact word. */
 struct ring_entry {

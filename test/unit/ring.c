@@ -286,7 +286,7 @@ static void test_no_node(void **state)
 	rig_open(&r);
 	claim_all(&r);
 	for (uint32_t i = 0; i < 16; i++)
-		*node(&r, RING_MAIN, i) = node_pack_empty(9);
+		*node(&r, RING_MAIN, i) = node_pack_empty(RING_TICKETS_MAX);
 	e.owned_word = r.owned[1];
 	assert_int_equal(ring_enqueue(&r.pool, &r.w, FAB_SPACE, RING_MAIN, &e, &position), 0);
 	assert_int_equal(position, RING_TICKETS_MAX - 1);
