@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/hash.h"
 #include "client/inside.h"
 
 /* ---- clients ------------------------------------------------------------------------------ */
@@ -115,6 +116,23 @@ void client_member(struct client *c, uint32_t member, struct client_member *out)
 	pthread_mutex_unlock(&c->lock);
 	for (uint32_t p = 0; p < SPREAD_PARTITIONS && c->member_count > 1; p++)
 		out->partitions += c->table[p] == member;
+}
+
+const char *client_owner_name(struct client *c, struct cache_key key)
+{
+	if (c->member_count == 1)
+		return c->names[0];
+	uint32_t member = c->table[spread_partition(hash_key(key.data, key.bytes))];
+
+	pthread_mutex_lock(&c->lock);
+	const char *name = c->members[member].name;
+
+	pthread_mutex_unlock(&c->lock);
+	/* It was never reached: by the name it had. */
+	for (uint32_t i = 0; i < c->name_count && !name; i++)
+		if (c->places[i] == c->record.member[member].name)
+			name = c->names[i];
+	return name;
 }
 
 void client_losses(const struct client *c, uint64_t *losses, uint64_t *returns)

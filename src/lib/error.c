@@ -54,6 +54,20 @@ static size_t item_bytes(const struct forge_op *op)
 										   : bytes;
 }
 
+/* Of several memory nodes the one that the key is on is named. */
+static int lost_node(const struct forge_session *s, const struct forge_op *op)
+{
+	const char *pool = s->client->pool_name, *owner = NULL;
+	struct client *c = s->client->client;
+	struct cache_key key = {.data = op->key.data, .bytes = (uint32_t)op->key.bytes};
+
+	if (key.bytes && client_member_count(c) > 1)
+		owner = client_owner_name(c, key);
+	return lib_fail(FORGE_E_NODE, "pool %s%s%s: %s; it is being reached again: try later", pool,
+			owner ? ", key on " : "", owner ? owner : "",
+			status_sentence(FORGE_E_NODE));
+}
+
 int lib_fail_op(const struct forge_session *s, const struct forge_op *op)
 {
 	const char *pool = s->client->pool_name;
@@ -80,8 +94,7 @@ int lib_fail_op(const struct forge_session *s, const struct forge_op *op)
 				"pool, or use fewer sessions",
 				pool);
 	case FORGE_E_NODE:
-		return lib_fail(status, "pool %s: %s; it is being reached again: try later", pool,
-				status_sentence(status));
+		return lost_node(s, op);
 	case FORGE_E_SPREAD:
 		return lib_fail(status, "pool %s: %s, with the names that 'forge spread' shows",
 				pool, status_sentence(status));

@@ -126,3 +126,17 @@ int tool_flow_error(const struct command *c, const char *pool_name, int status)
 	return tool_fail(c, "%s: %s (%s): %s", pool_name, status_sentence(status),
 			 status_name(status), remedy);
 }
+
+int tool_key_error(const struct command *c, struct attached *a, const char *pool_name,
+		   struct cache_key key, int status)
+{
+	const char *owner = client_owner_name(a->client, key);
+
+	/* What is wrong with the list is not wrong with one of it. */
+	if (owner && status != FORGE_E_SPREAD)
+		pool_name = owner;
+	int exit_status = tool_flow_error(c, pool_name, status);
+
+	tool_detach(a);
+	return exit_status;
+}

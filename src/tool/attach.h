@@ -43,4 +43,8 @@ int tool_key(const struct command *c, const char *text, struct cache_key *out);
 /* Print what a flow's error means for this pool and what to do about it; returns TOOL_ERROR. */
 int tool_flow_error(const struct command *c, const char *pool_name, int status);
 
+/* The same for an operation on key, whose memory node is named; leaves, too. */
+int tool_key_error(const struct command *c, struct attached *a, const char *pool_name,
+		   struct cache_key key, int status);
+
 #endif

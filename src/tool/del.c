@@ -41,8 +41,8 @@ static int run(int argc, char **argv)
 	if (status)
 		return status;
 	status = session_delete(a.session, key);
+	if (status && status != FORGE_MISS)
+		return tool_key_error(&command_del, &a, config.pool, key, status);
 	tool_detach(&a);
-	if (status == FORGE_MISS)
-		return TOOL_NO;
-	return status ? tool_flow_error(&command_del, config.pool, status) : TOOL_OK;
+	return status ? TOOL_NO : TOOL_OK;
 }

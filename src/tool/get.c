@@ -64,11 +64,11 @@ static int run(int argc, char **argv)
 	if (status)
 		return status;
 	status = fetch(&a, key, &value, &bytes);
+	if (status && status != FORGE_MISS)
+		return tool_key_error(&command_get, &a, config.pool, key, status);
 	tool_detach(&a);
-	if (status == FORGE_MISS)
-		return TOOL_NO;
 	if (status)
-		return tool_flow_error(&command_get, config.pool, status);
+		return TOOL_NO;
 	if (isatty(STDOUT_FILENO))
 		value[bytes++] = '\n';
 	if (fwrite(value, 1, bytes, stdout) != bytes || fflush(stdout) != 0)

@@ -124,10 +124,10 @@ static int store(const struct config *config, struct cache_key key, const struct
 	if (config->ttl)
 		item.expiry_ms = session_expiry_in(a.session, (config->ttl + 999) / 1000);
 	status = session_set(a.session, key, &item);
+	if (status && status != FORGE_E_VALUE_LARGE)
+		return tool_key_error(&command_set, &a, config->pool, key, status);
 	tool_detach(&a);
-	if (status == FORGE_E_VALUE_LARGE)
-		return value_too_large(&plan, config, key.bytes, input->bytes);
-	return status ? tool_flow_error(&command_set, config->pool, status) : TOOL_OK;
+	return status ? value_too_large(&plan, config, key.bytes, input->bytes) : TOOL_OK;
 }
 
 static int run(int argc, char **argv)

@@ -5,6 +5,7 @@ killed under load, coming back warm and empty; all of it by the programs, the se
 	nodes.py FORGE SOURCE_ROOT BUILD_ROOT
 """
 import bisect
+import ctypes
 import itertools
 import json
 import os
@@ -180,6 +181,38 @@ def a_lost_member_is_given_up(t):
     t.forge("spread", "--pool", two, "--set", "--lost").expect(0)
     t.forge("set", "--pool", two, "k", "w").expect(0)
     t.forge("get", "--pool", two, "k").expect(0, b"w")
+
+
+class Bytes(ctypes.Structure):
+    """struct forge_bytes."""
+    _fields_ = [("data", ctypes.c_char_p), ("bytes", ctypes.c_size_t)]
+
+
+@case
+def who_has_a_key_that_is_refused_is_named(t):
+    """By the programs, which never reached it, and by the library, which lost it."""
+    forge = module(t)
+    nodes = Nodes(t, 3)
+    t.on_pool("set", "k", "v").expect(0)
+    with forge.Cache(t.pool) as c:
+        nodes.kill(1, with_its_memory=True)
+        wait_until(lambda: c.get_many([f"key{i}" for i in range(50)]) == {} and c.stats()["gets_lost"],
+                   "the loss is not noticed")
+        refused = []
+        library = ctypes.CDLL(os.environ["FORGE_LIBRARY"])
+        library.forge_detail.restype = ctypes.c_char_p
+        library.forge_delete.argtypes = [ctypes.c_void_p, Bytes]
+        for i in range(40):
+            key = b"key%d" % i
+            if library.forge_delete(c._session(), Bytes(key, len(key))) < 0:
+                assert f"key on {nodes.names[1]}:" in library.forge_detail().decode()
+                refused.append(f"key{i}")
+        assert 3 < len(refused) < 30, refused
+    for verb, value in (("set", ("v",)), ("del", ())):
+        said = t.on_pool(verb, refused[0], *value)
+        assert said.code == 2, said
+        assert f"{nodes.names[1]}: the memory node is gone" in said.err.decode(), said
+        assert t.pool + ":" not in said.err.decode(), said
 
 
 @case
