@@ -189,16 +189,21 @@ static int reach_all(struct change *c)
 /* The newest record; another cache's only with --force. */
 static int find_before(struct change *c)
 {
+	const char *holder = NULL;
+
 	for (unsigned i = 0; i < c->count; i++) {
 		const struct spread_record *r = c->nodes[i].view.record;
 
+		if (r && !holder)
+			holder = c->nodes[i].name;
 		if (r && (!c->before || (r->id == c->before->id && r->epoch > c->before->epoch)))
 			c->before = r;
 		if (r && r->id != c->before->id && !c->config->force)
 			return tool_fail(&command_spread,
 					 "%s is a memory node of another cache than %s: with "
-					 "--set --force what it holds is forgotten",
-					 c->nodes[i].name, c->nodes[0].name);
+					 "--set --force what it holds is forgotten, and the cache "
+					 "named first is kept",
+					 c->nodes[i].name, holder);
 	}
 	return 0;
 }
@@ -255,29 +260,6 @@ static void print_members(const struct change *c)
 	}
 	text_table_print(t, stdout);
 	text_table_close(t);
-}
-
-static int show(const struct change *c)
-{
-	if (!c->before) {
-		printf("%s: a cache of its own\n", c->nodes[0].name);
-		for (unsigned i = 0; i < c->away_count; i++)
-			printf("%s: cannot be reached: %s\n", c->away[i].name, c->away[i].why);
-		return TOOL_OK;
-	}
-	print_members(c);
-	for (unsigned i = 0; i < c->count; i++) {
-		const struct reached *r = &c->nodes[i];
-
-		if (r->view.epoch != c->before->epoch || r->view.member == 0)
-			printf("\n%s is no member of it", r->name);
-		if (r->view.claim)
-			printf("\n%s is claimed by a change that runs, or was cut off", r->name);
-	}
-	for (unsigned i = 0; i < c->away_count; i++)
-		printf("\n%s cannot be reached: %s", c->away[i].name, c->away[i].why);
-	putchar('\n');
-	return TOOL_OK;
 }
 
 /* ---- what there is to be ------------------------------------------------------------------ */
@@ -354,22 +336,36 @@ static int check_claims(const struct change *c)
 	return 0;
 }
 
-/* Which node that was a cache of its own goes on with what it holds?  NULL: none. */
+/* Of those that were caches of their own the first goes on with what it holds.  NULL: none. */
+static const struct reached *first_used(const struct change *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		if (!c->nodes[i].view.epoch && c->nodes[i].view.was_used)
+			return &c->nodes[i];
+	return NULL;
+}
+
+/* Which node that was a cache of its own is kept?  NULL: none. */
 static int find_keeper(const struct change *c, const struct reached **out)
 {
-	*out = NULL;
-	for (unsigned i = 0; i < c->count; i++) {
+	const struct reached *first = first_used(c);
+
+	*out = c->before ? NULL : first;
+	for (unsigned i = 0; i < c->count && !c->config->force; i++) {
 		const struct reached *r = &c->nodes[i];
 
-		if (r->view.epoch || !r->view.was_used)
+		if (r->view.epoch || !r->view.was_used || r == *out)
 			continue;
-		if ((*out || c->before) && !c->config->force)
+		if (c->before)
 			return tool_fail(&command_spread,
 					 "%s was used as a cache of its own: with --force what it "
 					 "holds is forgotten",
 					 r->name);
-		if (!*out && !c->before)
-			*out = r;
+		return tool_fail(&command_spread,
+				 "%s and %s were both used as caches of their own: with --force "
+				 "what %s holds, the first, is kept, and what %s holds is "
+				 "forgotten; name first what is to be kept",
+				 first->name, r->name, first->name, r->name);
 	}
 	return 0;
 }
@@ -396,6 +392,19 @@ static int make_next(struct change *c)
 	if (spread_record_make(&c->next, c->before ? c->before->id : 0, epoch + 1, members, n))
 		return tool_fail(&command_spread, "two of the names are of the same memory node");
 	return 0;
+}
+
+/* Which share of all keys is r's by the next record? */
+static double kept_share(const struct change *c, const struct reached *r)
+{
+	uint8_t owners[SPREAD_PARTITIONS];
+	int mine = spread_record_find(&c->next, r->id);
+	uint32_t n = 0;
+
+	spread_table(&c->next, owners);
+	for (uint32_t p = 0; p < SPREAD_PARTITIONS; p++)
+		n += owners[p] == mine;
+	return (double)n / SPREAD_PARTITIONS;
 }
 
 static bool is_change(const struct change *c)
@@ -437,12 +446,19 @@ static int write_all(struct change *c)
 		      : 0;
 }
 
-static void print_step(const struct reached *r)
+static void print_step(const struct change *c, const struct reached *r)
 {
-	printf("%s %s%s\n", r->name, r->stays ? "is a memory node of the cache" : "has left",
-	       !r->step.must_flush ? ""
-	       : r->view.was_used  ? ", and what it held is forgotten"
-				   : "");
+	struct text share;
+
+	printf("%s %s", r->name, r->stays ? "is a memory node of the cache" : "has left");
+	if (r->step.must_flush && r->view.was_used)
+		printf(", and what it held is forgotten");
+	else if (r->stays && !c->before && r->view.was_used)
+		printf(
+		    ", and what it held is kept, but for the %s of its keys that moved to others "
+		    "and are lost",
+		    text_percent(&share, 1 - kept_share(c, r)));
+	putchar('\n');
 }
 
 static int set(struct change *c)
@@ -470,10 +486,61 @@ static int set(struct change *c)
 	c->token |= 1;
 	status = write_all(c);
 	for (unsigned i = 0; i < c->count && !status; i++)
-		print_step(&c->nodes[i]);
+		print_step(c, &c->nodes[i]);
 	for (unsigned i = 0; i < c->away_count && !status; i++)
 		printf("%s is given up\n", c->away[i].name);
 	return status;
+}
+
+/* ---- showing it --------------------------------------------------------------------------- */
+
+/* A node that is no member, and what a change would make of it. */
+static void print_other(struct change *c, const struct reached *r, const struct reached *keeper)
+{
+	struct text share;
+
+	printf("%s: ", r->name);
+	if (r->view.epoch)
+		printf(
+		    "it was a memory node of another cache, or of this one before: --set --force "
+		    "forgets what it holds\n");
+	else if (!r->view.was_used)
+		printf("new: --set makes it a memory node\n");
+	else if (r != keeper)
+		printf(
+		    "used as a cache of its own: --set refuses it, with --force what it holds is "
+		    "forgotten\n");
+	else if (c->count + c->away_count == 1)
+		printf("a cache of its own\n");
+	else if (c->away_count > 0 || make_next(c))
+		printf("used as a cache of its own: --set keeps what does not move to others\n");
+	else
+		printf(
+		    "used as a cache of its own: --set keeps what it holds, but for the %s of its "
+		    "keys that move to others and are lost\n",
+		    text_percent(&share, 1 - kept_share(c, r)));
+}
+
+static int show(struct change *c)
+{
+	const struct reached *keeper = c->before ? NULL : first_used(c);
+
+	if (c->before) {
+		print_members(c);
+		putchar('\n');
+	}
+	for (unsigned i = 0; i < c->count; i++) {
+		const struct reached *r = &c->nodes[i];
+
+		if (!c->before || r->view.epoch != c->before->epoch || r->view.member == 0 ||
+		    spread_record_find(c->before, r->id) < 0)
+			print_other(c, r, keeper);
+		if (r->view.claim)
+			printf("%s is claimed by a change that runs, or was cut off\n", r->name);
+	}
+	for (unsigned i = 0; i < c->away_count; i++)
+		printf("%s cannot be reached: %s\n", c->away[i].name, c->away[i].why);
+	return TOOL_OK;
 }
 
 static int run(int argc, char **argv)

@@ -146,6 +146,31 @@ def used_alone_before(t):
 
 
 @case
+def what_a_change_would_do_is_shown(t):
+    """Of each node; and of two that were used the first is kept, which is said before and after."""
+    nodes = Nodes(t, 3)
+    a, b, c = nodes.names
+    assert f"{a}: new" in t.forge("spread", "--pool", a).expect(0).out.decode()
+    for i in (0, 1):
+        for k in range(60):
+            t.forge("set", "--pool", nodes.names[i], f"{i}-key{k}", "v").expect(0)
+    assert t.forge("spread", "--pool", a).expect(0).out.decode() == f"{a}: a cache of its own\n"
+    shown = t.forge("spread", "--pool", f"{b},{c},{a}").expect(0).out.decode().splitlines()
+    assert [line.split()[0] for line in shown] == [b + ":", c + ":", a + ":"], shown
+    assert "keeps what it holds, but for the" in shown[0] and "new: --set" in shown[1], shown
+    assert "with --force what it holds is forgotten" in shown[2], shown
+    t.forge("spread", "--pool", f"{b},{c},{a}", "--set").expect(
+        2, err=(f"what {b} holds, the first, is kept", f"what {a} holds is forgotten"))
+    said = t.forge("spread", "--pool", f"{b},{c},{a}", "--set", "--force").expect(0).out.decode()
+    lines = {line.split()[0]: line for line in said.splitlines()}
+    assert "what it held is forgotten" in lines[a] and "forgotten" not in lines[c], said
+    lost = float(lines[b].split("but for the ")[1].split(" %")[0])
+    assert 50 < lost < 80 and f"{lost} %" in shown[0], (said, shown)
+    left = keys(t)
+    assert 5 < len(left) < 40 and all(key.startswith("1-") for key in left), left
+
+
+@case
 def members_come_and_go(t):
     nodes = Nodes(t, 4)
     three, four = nodes.all(0, 1, 2), nodes.all()
