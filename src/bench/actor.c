@@ -83,6 +83,14 @@ static bool is_refused(struct bench_actor *a, int status)
 	return true;
 }
 
+/* Why an operation failed, with what to do about a node that is only slow. */
+static const char *reason(int status)
+{
+	return status == FORGE_E_NODE ? "the memory node is gone, or was silent for longer than "
+					"?timeout= behind its name says"
+				      : status_sentence(status);
+}
+
 /* One Set; *ns is what it took. */
 static int do_set(struct bench_actor *a, const struct bench_op *op, struct cache_key key,
 		  enum bench_latency kind, uint64_t *ns)
@@ -110,7 +118,7 @@ static int do_set(struct bench_actor *a, const struct bench_op *op, struct cache
 	    status == FORGE_E_VALUE_LARGE || is_refused(a, status))
 		return 0;
 	return actor_fail(a, status, "Set of key %llu: %s", (unsigned long long)op->key,
-			  status_sentence(status));
+			  reason(status));
 }
 
 static int do_get(struct bench_actor *a, const struct bench_op *op, struct cache_key key,
@@ -135,7 +143,7 @@ static int do_get(struct bench_actor *a, const struct bench_op *op, struct cache
 	}
 	if (status != FORGE_MISS)
 		return actor_fail(a, status, "Get of key %llu: %s", (unsigned long long)op->key,
-				  status_sentence(status));
+				  reason(status));
 	hist_record(&a->out->latency[BENCH_GET_MISS], *ns);
 	if (a->setup->miss_penalty_us) {
 		a->wait_ns(a, 1000 * a->setup->miss_penalty_us);
@@ -166,7 +174,7 @@ static int do_delete(struct bench_actor *a, const struct bench_op *op, struct ca
 	if (status == 0 || status == FORGE_MISS || status == FORGE_E_AGAIN || is_refused(a, status))
 		return 0;
 	return actor_fail(a, status, "Delete of key %llu: %s", (unsigned long long)op->key,
-			  status_sentence(status));
+			  reason(status));
 }
 
 static int do_op(struct bench_actor *a, struct bench_op *op)
@@ -245,7 +253,7 @@ int actor_part(struct bench_actor *a, const struct bench_extent *extent)
 			return status;
 	}
 	if (status < 0 && !a->out->status)
-		return actor_fail(a, status, "the load: %s", status_sentence(status));
+		return actor_fail(a, status, "the load: %s", reason(status));
 	return 0;
 }
 
@@ -292,7 +300,7 @@ int actor_begin(struct bench_actor *a, struct bench_place *place)
 		return actor_fail(a, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
 	int status = a->load->begin(a->load, place, a->state);
 
-	return status ? actor_fail(a, status, "the load: %s", status_sentence(status)) : 0;
+	return status ? actor_fail(a, status, "the load: %s", reason(status)) : 0;
 }
 
 void actor_end(struct bench_actor *a)

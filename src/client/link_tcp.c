@@ -36,7 +36,8 @@ struct tcp_link {
 	struct wire_welcome welcome;
 	struct liveness liveness;
 	struct pool_clock clock;
-	_Atomic int lost; /* by one connection, so by all */
+	_Atomic int lost;	   /* by one connection, so by all */
+	_Atomic uint64_t heard_ns; /* by any of them */
 	char where[NAME_WHERE_BYTES + 16];
 };
 
@@ -172,6 +173,7 @@ static int open_tcp(const struct pool_name *name, int flags, const struct pass_w
 	t->settings.fingerprint = layout_fingerprint();
 	t->settings.joins = 1;
 	t->settings.lost = &t->lost;
+	t->settings.heard_ns = &t->heard_ns;
 	pool_clock_init(&t->clock, &clock_source, t);
 	t->liveness = (struct liveness){t, hold, release};
 	status = open_pass(name, beside, &t->pass, error_text, error_bytes);

@@ -12,8 +12,11 @@
  *
  * Time: an op is due `deadline` after the kick that sent it, and later by what is out before it at
  * TCP_BYTE_NS a byte, so that a slow link is no dead node.  The first op that is out is the first
- * due, but for that, so it alone is looked at.  While this process is stopped, or does not poll for
- * another reason, no time passes: the reply may long have come, or the request not gone out.
+ * due, but for that, so it alone is looked at.  When it is due and the node answers other
+ * connections of the instance meanwhile, it is queued behind them, or behind other clients, and
+ * waited for longer: TCP_BUSY_DEADLINES in all, so that a connection that is forgotten is an end,
+ * too.  While this process is stopped, or does not poll for another reason, no time passes: the
+ * reply may long have come, or the request not gone out.
  */
 #include "fabric/tcp.h"
 
@@ -53,8 +56,9 @@ struct tcp_fab {
 	uint64_t looked_ns; /* at the time, last */
 	uint64_t away_ns;   /* that were no time to be waited for */
 	int lost;
-	_Atomic int *all_lost; /* of the instance; may be NULL */
-	uint16_t tag;	       /* of the next request */
+	_Atomic int *all_lost;	    /* of the instance; may be NULL */
+	_Atomic uint64_t *heard_ns; /* likewise */
+	uint16_t tag;		    /* of the next request */
 
 	/* Ops whose replies have not come, a ring; due times are known up to kicked. */
 	uint32_t posted, kicked, completed;
@@ -201,6 +205,7 @@ static int receive(struct tcp_fab *t)
 		lose(t);
 		return 1;
 	}
+	tcp_hear(t->heard_ns, t->looked_ns);
 	if (rest > 0) {
 		size_t direct = (size_t)min_u64((uint64_t)n, rest);
 
@@ -258,17 +263,24 @@ static void tcp_kick(struct fab *f)
 	send_out(t);
 }
 
-/* Has the node had its time?  Then it is lost. */
+/* Has the node had its time, which ended at end_ns?  Longer if it is busy with our others. */
+static int had_its_time(const struct tcp_fab *t, uint64_t now_ns, uint64_t end_ns)
+{
+	return now_ns >= end_ns && (!tcp_was_heard(t->heard_ns, t->looked_ns, t->deadline_ns) ||
+				    now_ns - end_ns >= (TCP_BUSY_DEADLINES - 1) * t->deadline_ns);
+}
+
+/* If it has, it is lost. */
 static void look_at_time(struct tcp_fab *t, uint64_t now_ns)
 {
-	if (t->completed != t->kicked && now_ns >= entry_at(t, t->completed)->due_ns)
+	if (t->completed != t->kicked && had_its_time(t, now_ns, entry_at(t, t->completed)->due_ns))
 		lose(t);
 	/* What nobody waits for has the same time to leave. */
 	if (t->pieces_count == 0)
 		return;
 	if (t->sent_ns == 0)
 		t->sent_ns = now_ns;
-	else if (now_ns - t->sent_ns >= t->deadline_ns)
+	else if (had_its_time(t, now_ns, t->sent_ns + t->deadline_ns))
 		lose(t);
 }
 
@@ -469,6 +481,7 @@ int tcp_open(const struct tcp_settings *settings, struct wire_welcome *welcome, 
 	};
 	t->deadline_ns = (uint64_t)tcp_deadline_ms(settings) * 1000000;
 	t->all_lost = settings->lost;
+	t->heard_ns = settings->heard_ns;
 	t->looked_ns = clock_now_ns(clock_monotonic());
 	*out = (struct fab *)t;
 	return FORGE_OK;

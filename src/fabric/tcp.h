@@ -6,8 +6,9 @@
  * tcp_server.h.  post encodes, kick sends once, poll reads what has come and completes ops in the
  * order of their posts.  Nothing waits except a post that finds TCP_OPS_OUT_MAX ops out, or the
  * socket and the connection's own buffer full; it then reads replies until there is room.  What
- * every op promises: it completes within its deadline (struct tcp_settings), with FORGE_E_NODE if
- * the node did not answer; from then on all ops of the connection do at once.
+ * every op promises: it completes within its deadline (struct tcp_settings), or TCP_BUSY_DEADLINES
+ * of them while the node answers other connections of the instance, with FORGE_E_NODE if it did not
+ * answer this; from then on all ops of the connection do at once.
  *
  * A connection takes TCP_BUFFER_BYTES each way and 24 bytes for each op that may be out.
  *
@@ -22,7 +23,7 @@
 #include "fabric/fabric.h"
 #include "fabric/tcp_wire.h"
 
-/* Within this an op has completed, one way or the other. */
+/* How long a node may be silent. */
 #define TCP_DEADLINE_MS 1000u
 
 /* Ops that may be out at once on a connection, and of one post. */
@@ -47,7 +48,34 @@ struct tcp_settings {
 	 * one that loses the node sets it, and then all have lost it (doc/wire.md).
 	 */
 	_Atomic int *lost;
+	/*
+	 * NULL, or shared likewise: when any of them last heard from the node, CLOCK_MONOTONIC in
+	 * ns, to within TCP_HEARD_NS.  A node that answers one of them is not dead, only busy.
+	 */
+	_Atomic uint64_t *heard_ns;
 };
+
+#define TCP_HEARD_NS UINT64_C(20000000)
+
+/* A node that answers others of the instance has so many deadlines for an op. */
+#define TCP_BUSY_DEADLINES 10u
+
+/* Something came from the node, at about now_ns. */
+static inline void tcp_hear(_Atomic uint64_t *heard_ns, uint64_t now_ns)
+{
+	/* Looked at first, lest threads that answers keep coming to contend for the line. */
+	if (heard_ns &&
+	    now_ns > atomic_load_explicit(heard_ns, memory_order_relaxed) + TCP_HEARD_NS)
+		atomic_store_explicit(heard_ns, now_ns, memory_order_relaxed);
+}
+
+/* Has any connection of the instance heard from the node within a deadline? */
+static inline int tcp_was_heard(const _Atomic uint64_t *heard_ns, uint64_t now_ns,
+				uint64_t deadline_ns)
+{
+	return heard_ns &&
+	       now_ns < atomic_load_explicit(heard_ns, memory_order_relaxed) + deadline_ns;
+}
 
 /* Whoever has not looked for so long was not running: that is no time the node had. */
 #define TCP_AWAY_NS UINT64_C(100000000)

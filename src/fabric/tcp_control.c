@@ -21,7 +21,8 @@ struct tcp_control {
 	uint64_t deadline_ns;
 	uint16_t tag;
 	int lost;
-	_Atomic int *all_lost; /* of the instance; may be NULL */
+	_Atomic int *all_lost;	    /* of the instance; may be NULL */
+	_Atomic uint64_t *heard_ns; /* likewise */
 
 	/* A question for the time is out until all of its reply is in. */
 	int is_asked;
@@ -53,6 +54,7 @@ int tcp_control_open(const struct tcp_settings *settings, struct wire_welcome *w
 	pthread_mutex_init(&c->lock, NULL);
 	c->deadline_ns = (uint64_t)tcp_deadline_ms(settings) * 1000000;
 	c->all_lost = settings->lost;
+	c->heard_ns = settings->heard_ns;
 	*out = c;
 	return FORGE_OK;
 }
@@ -134,16 +136,22 @@ static int receive_all(struct tcp_control *c, void *buf, size_t bytes, uint64_t 
 			return FORGE_E_NODE;
 		at += n;
 		bytes -= (size_t)n;
-		if (n > 0)
+		if (n > 0) {
+			tcp_hear(c->heard_ns, looked_ns);
 			continue;
+		}
 		uint64_t now_ns = clock_now_ns(clock_monotonic());
 
 		if (now_ns - looked_ns > TCP_AWAY_NS)
 			end_ns += now_ns - looked_ns;
 		looked_ns = now_ns;
-		if (now_ns >= end_ns)
+		if (now_ns >= end_ns &&
+		    !(tcp_was_heard(c->heard_ns, now_ns, c->deadline_ns) &&
+		      now_ns - end_ns < (TCP_BUSY_DEADLINES - 1) * c->deadline_ns))
 			return FORGE_E_NODE;
-		tcp_stream_wait(&c->stream, 0, min_u64(end_ns - now_ns, TCP_AWAY_NS / 2));
+		tcp_stream_wait(&c->stream, 0,
+				now_ns < end_ns ? min_u64(end_ns - now_ns, TCP_AWAY_NS / 2)
+						: TCP_AWAY_NS / 2);
 	}
 	return FORGE_OK;
 }

@@ -7,6 +7,7 @@
 #include "fabric/tcp_dial.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -68,7 +69,9 @@ static int connect_to(const struct sockaddr *address, socklen_t bytes, uint32_t 
 static void set_options(int fd, uint32_t deadline_ms)
 {
 	const int on = 1;
-	const unsigned timeout = deadline_ms;
+	/* A busy node that does not read yet closes the window, which to the kernel is silence. */
+	const unsigned timeout =
+	    (unsigned)min_u64((uint64_t)deadline_ms * TCP_BUSY_DEADLINES, INT_MAX);
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));

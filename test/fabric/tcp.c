@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "tcp_world.h"
 #include "under_test.h"
@@ -230,6 +231,50 @@ static void test_deadline_of_one(void **state)
 	f = must_open(&s);
 	assert_false(is_lost(f));
 	fab_close(f);
+	close_world(&w);
+}
+
+/* Post to a node that stands still, while others of the instance hear from it for so long. */
+static uint64_t ms_until_lost(struct world *w, uint64_t others_ms)
+{
+	_Atomic uint64_t heard_ns = 0;
+	uint64_t word;
+	struct tcp_settings s = settings_for(w);
+
+	s.deadline_ms = 300;
+	s.heard_ns = &heard_ns;
+	struct fab *f = must_open(&s);
+	struct fab_op op = fab_read(FAB_DATA, 0, &word, 8);
+
+	run_ops(f, &op, 1);
+	assert_int_equal(op.status, FORGE_OK);
+	assert_true(heard_ns > 0);
+	kill(w->pid, SIGSTOP);
+	assert_int_equal(waitpid(w->pid, NULL, WUNTRACED), w->pid);
+	uint64_t start_ms = now_ms();
+
+	fab_post(f, &op, 1);
+	fab_kick(f);
+	while (op.status == FAB_PENDING) {
+		if (now_ms() - start_ms < others_ms)
+			heard_ns = clock_now_ns(clock_monotonic());
+		fab_poll(f);
+	}
+	assert_int_equal(op.status, FORGE_E_NODE);
+	kill(w->pid, SIGCONT);
+	fab_close(f);
+	return now_ms() - start_ms;
+}
+
+/* A node that answers others of the instance is busy: that is waited for, but not for ever. */
+static void test_busy_is_not_silent(void **state)
+{
+	struct world w;
+
+	open_child(&w, places[0]);
+	assert_in_range(ms_until_lost(&w, 0), 290, 1500);
+	assert_in_range(ms_until_lost(&w, 1500), 1790, 2900);
+	assert_in_range(ms_until_lost(&w, 60000), 2990, 8000);
 	close_world(&w);
 }
 
@@ -546,6 +591,7 @@ int main(void)
 	    cmocka_unit_test(test_away),
 	    cmocka_unit_test(test_poll_before_the_kick),
 	    cmocka_unit_test(test_deadline_of_one),
+	    cmocka_unit_test(test_busy_is_not_silent),
 	    cmocka_unit_test(test_no_node),
 	    cmocka_unit_test(test_full_both_ways),
 	    cmocka_unit_test(test_many_posts),
