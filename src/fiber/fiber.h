@@ -8,6 +8,8 @@
  *
  * The fiber owns its stack; the argument is borrowed for as long as the function runs.  Stacks
  * end in a guard page: a flow that overruns its stack faults instead of corrupting a neighbour.
+ * Those of fibers beyond FIBER_GUARDED_MAX do not: a guarded stack is two of the mappings that a
+ * process may have (vm.max_map_count, 65,530 by default), while the others become one together.
  *
  * Two backends with this interface: fiber_context.c (Boost.Context, the default) and
  * fiber_pthread.c (meson setup -Dfiber=pthread), where each fiber is a thread and thread-local
@@ -24,6 +26,9 @@ typedef void (*fiber_fn)(void *argument);
 
 /* Frames stay under 1 KiB (STYLE), but printf and the sanitizers need room. */
 #define FIBER_STACK_BYTES_DEFAULT (64u * 1024u)
+
+/* So many fibers of a process have guard pages: half of the mappings there may be. */
+#define FIBER_GUARDED_MAX 16384u
 
 /*
  * A fiber that will run fn(argument) at its first resume.  stack_bytes is rounded up to pages;

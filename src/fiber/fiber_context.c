@@ -8,6 +8,8 @@
  */
 #include "fiber/fiber.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -36,7 +38,7 @@ struct fiber {
 	fcontext_t resumer;
 	struct fiber *resumer_fiber; /* NULL: a plain thread */
 	unsigned char *low;	     /* of the stack, above its guard page */
-	size_t stack_bytes;
+	size_t stack_bytes, guard_bytes;
 	struct asan_stack asan, asan_resumer;
 	void *tsan, *tsan_resumer;
 	unsigned valgrind_id;
@@ -44,6 +46,9 @@ struct fiber {
 
 /* Also in a shared library no call is needed to find it: 8 bytes of the space kept for that. */
 static _Thread_local struct fiber *current __attribute__((tls_model("initial-exec")));
+
+/* Of all threads; each change is by itself, and orders nothing. */
+static atomic_uint guarded_count;
 
 static size_t page_bytes(void)
 {
@@ -93,29 +98,55 @@ static void drop(struct fiber *f)
 	asan_stack_clean(f->low, f->stack_bytes);
 }
 
+/* How large a guard may be: a page, or none when there are so many. */
+static size_t take_guard(void)
+{
+	if (atomic_fetch_add_explicit(&guarded_count, 1, memory_order_relaxed) < FIBER_GUARDED_MAX)
+		return page_bytes();
+	atomic_fetch_sub_explicit(&guarded_count, 1, memory_order_relaxed);
+	return 0;
+}
+
+static void unmap_stack(struct fiber *f)
+{
+	munmap(f->low - f->guard_bytes, f->guard_bytes + f->stack_bytes);
+	if (f->guard_bytes)
+		atomic_fetch_sub_explicit(&guarded_count, 1, memory_order_relaxed);
+}
+
+static bool map_stack(struct fiber *f, size_t stack_bytes)
+{
+	f->stack_bytes = round_up_u64(stack_bytes, page_bytes());
+	f->guard_bytes = take_guard();
+	unsigned char *map = mmap(NULL, f->guard_bytes + f->stack_bytes, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+
+	if (map == MAP_FAILED) {
+		if (f->guard_bytes)
+			atomic_fetch_sub_explicit(&guarded_count, 1, memory_order_relaxed);
+		return false;
+	}
+	f->low = map + f->guard_bytes;
+	if (f->guard_bytes && mprotect(map, f->guard_bytes, PROT_NONE) != 0) {
+		unmap_stack(f);
+		return false;
+	}
+	/* Many in one mapping would do for huge pages, of which each stack uses the top alone. */
+	if (!f->guard_bytes)
+		madvise(map, f->stack_bytes, MADV_NOHUGEPAGE); /* a hint, for memory */
+	return true;
+}
+
 struct fiber *fiber_create(fiber_fn fn, void *argument, size_t stack_bytes)
 {
 	struct fiber *f = calloc(1, sizeof(*f));
-	size_t guard_bytes = page_bytes();
-	unsigned char *map;
 
 	if (!f)
 		return NULL;
-	if (stack_bytes == 0)
-		stack_bytes = FIBER_STACK_BYTES_DEFAULT;
-	f->stack_bytes = round_up_u64(stack_bytes, guard_bytes);
-	map = mmap(NULL, guard_bytes + f->stack_bytes, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-	if (map == MAP_FAILED) {
+	if (!map_stack(f, stack_bytes ? stack_bytes : FIBER_STACK_BYTES_DEFAULT)) {
 		free(f);
 		return NULL;
 	}
-	if (mprotect(map, guard_bytes, PROT_NONE) != 0) {
-		munmap(map, guard_bytes + f->stack_bytes);
-		free(f);
-		return NULL;
-	}
-	f->low = map + guard_bytes;
 	f->valgrind_id = valgrind_stack_register(f->low, f->low + f->stack_bytes);
 	prepare(f, fn, argument);
 	return f;
@@ -165,12 +196,10 @@ struct fiber *fiber_current(void)
 
 void fiber_destroy(struct fiber *f)
 {
-	size_t guard_bytes = page_bytes();
-
 	if (!f)
 		return;
 	drop(f);
 	valgrind_stack_deregister(f->valgrind_id);
-	munmap(f->low - guard_bytes, guard_bytes + f->stack_bytes);
+	unmap_stack(f);
 	free(f);
 }

@@ -141,6 +141,14 @@ int trace_file_open(struct trace **out, const char *path, const struct trace_opt
 		status = load_error_set(error, FORGE_E_INVAL,
 					"%s: a sizes file goes with bare ids, not with %s", path,
 					t->reader->name);
+	if (status == 0 && strcmp(t->reader->name, "csv") != 0 &&
+	    (t->options.csv_columns ||
+	     (t->options.csv_delimiter && t->options.csv_delimiter != ',')))
+		status =
+		    load_error_set(error, FORGE_E_INVAL,
+				   "%s: columns and a delimiter go with csv, not with %s; give "
+				   "--format csv, or leave them out",
+				   path, t->reader->name);
 	if (status == 0)
 		status = trace_input_open(&t->input, t->path, t->options.as_it_is, error);
 	if (status == 0)

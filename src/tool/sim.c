@@ -16,6 +16,8 @@ static int run_profiles(int argc, char **argv);
 static const struct command command_sim_profiles = {
     "profiles", "List the profiles: every constant of the networks and processors.", run_profiles};
 
+static const struct command for_errors_profiles = {"sim profiles", "", run_profiles};
+
 static const struct command *const commands[] = {
     &command_sim_bench,	 &command_sim_replay,	&command_sim_calibrate,
     &command_sim_faults, &command_sim_profiles,
@@ -30,7 +32,8 @@ static int run_profiles(int argc, char **argv)
 		return TOOL_OK;
 	}
 	if (argc > 1)
-		return tool_fail(&command_sim, "profiles takes no arguments");
+		return tool_fail(&for_errors_profiles,
+				 "there are no arguments to give; see --help");
 	for (unsigned i = 0; (p = vt_profile_at(i)); i++) {
 		printf("%s%s: %s, hash %016llx\n", i ? "\n" : "", p->name, p->sentence,
 		       (unsigned long long)vt_profile_hash(p));

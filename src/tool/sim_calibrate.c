@@ -11,6 +11,8 @@ static int run(int argc, char **argv);
 const struct command command_sim_calibrate = {
     "calibrate", "Compare the model with published micro-benchmarks, verb by verb.", run};
 
+static const struct command for_errors = {"sim calibrate", "", run};
+
 static void add_row(void *context, const struct vt_calibration *c)
 {
 	struct text_table *t = context;
@@ -58,14 +60,14 @@ static int run(int argc, char **argv)
 		return TOOL_OK;
 	}
 	if (argc > 1)
-		return tool_fail(&command_sim_calibrate, "calibrate takes no arguments");
+		return tool_fail(&for_errors, "there are no arguments to give; see --help");
 	for (unsigned i = 0; (p = vt_profile_at(i)); i++) {
 		if (i)
 			putchar('\n');
 		int more = print_profile(p);
 
 		if (more < 0)
-			return tool_fail(&command_sim_calibrate, "%s", status_sentence(more));
+			return tool_fail(&for_errors, "%s", status_sentence(more));
 		off += more;
 	}
 	return off ? TOOL_NO : TOOL_OK;

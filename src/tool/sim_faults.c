@@ -198,7 +198,7 @@ static bool may_go_on(const struct config *config, uint64_t done, uint64_t begun
 	return clock_now_ns(clock_monotonic()) - begun_ns < config->minutes * 60 * 1000000000u;
 }
 
-/* One run; 0, 1 when it failed, 2 when it could not be made. */
+/* One run; 0, 1 when it failed, 2 when it could not be made, 3 when a signal ended it. */
 static int run_one(const struct config *config, struct trial_options *o, struct trial_result *r,
 		   uint64_t seed)
 {
@@ -211,6 +211,8 @@ static int run_one(const struct config *config, struct trial_options *o, struct 
 
 	if (!status)
 		return 0;
+	if (interrupted && status == FORGE_E_AGAIN)
+		return 3;
 	if (status != FORGE_E_CORRUPT) {
 		tool_fail(&for_errors, "seed %" PRIu64 ": %s%s%s", seed, status_sentence(status),
 			  r->why[0] ? ": " : "", r->why);
@@ -233,10 +235,11 @@ static int run_all(const struct config *config, struct trial_options *o)
 
 	while (status < 2 && may_go_on(config, runs, begun_ns)) {
 		status = run_one(config, o, r, config->seed + runs);
+		if (status > 1)
+			break;
 		failures += status == 1;
 		runs++;
-		if (status < 2)
-			trial_result_add(sum, r);
+		trial_result_add(sum, r);
 		uint64_t now_ns = clock_now_ns(clock_monotonic());
 
 		if (isatty(STDERR_FILENO) && now_ns - printed_ns > PROGRESS_NS) {
@@ -244,10 +247,12 @@ static int run_all(const struct config *config, struct trial_options *o)
 			printed_ns = now_ns;
 		}
 	}
-	if (status < 2)
+	if (status != 2)
 		print_sum(config, runs, failures, sum,
 			  (double)(clock_now_ns(clock_monotonic()) - begun_ns) / 1e9);
 	free(sum);
+	if (interrupted && status != 2 && !failures)
+		return tool_fail(&for_errors, "stopped by a signal");
 	return status == 2 ? TOOL_ERROR : failures ? TOOL_NO : TOOL_OK;
 }
 
@@ -266,6 +271,7 @@ static int run(int argc, char **argv)
 	    .cns = (uint32_t)config.cns,
 	    .threads = (uint32_t)config.threads,
 	    .load_ns = config.load_us * 1000,
+	    .stop = &interrupted,
 	};
 
 	if (config.policy && !policy_find(config.policy))

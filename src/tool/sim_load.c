@@ -159,6 +159,14 @@ static void fill_tax(struct sim_tax *tax, const struct outcome *o)
 		tax->one_free[i] = throughput(&o->results[2 + i]);
 }
 
+/* What bench and replay say of themselves: 1 is about values and workers, all else an error. */
+static int exit_status(int status)
+{
+	return status == FORGE_E_NO_MEMORY || status == FORGE_E_INVAL || status == FORGE_E_SYSTEM
+		   ? TOOL_ERROR
+		   : TOOL_NO;
+}
+
 static int run_world(const struct command *c, const struct vt_setup *setup,
 		     const struct bench_load *load, struct bench_report *report)
 {
@@ -174,7 +182,7 @@ static int run_world(const struct command *c, const struct vt_setup *setup,
 		tool_fail(c, "%s", o && result ? text : status_sentence(status));
 		free(result);
 		free(o);
-		return TOOL_NO;
+		return exit_status(status);
 	}
 	*result = o->results[0];
 	page = (struct sim_page){.profile = setup->points[0].profile, .report = o->reports[0]};

@@ -154,7 +154,7 @@ void schedule_make(struct schedule *s, struct prng *p, const struct schedule_wis
 
 #define REFUSE(...) (snprintf(error_text, error_bytes, __VA_ARGS__), FORGE_E_INVAL)
 
-/* "3ms", "-20us", "1.5ms", "700ns", "2s", "0". */
+/* "3ms", "-20us", "1.5ms", "700ns", "0.2s", "0"; no more than SCHEDULE_TIME_MAX_NS. */
 static bool read_time(const char *text, int64_t *ns)
 {
 	static const struct {
@@ -171,9 +171,12 @@ static bool read_time(const char *text, int64_t *ns)
 		return true;
 	}
 	for (unsigned i = 0; i < ARRAY_COUNT(units); i++)
-		if (strcmp(end, units[i].unit) == 0 && number > -1e15 && number < 1e15) {
+		if (strcmp(end, units[i].unit) == 0) {
 			double value = number * units[i].ns;
 
+			if (!(value >= -(double)SCHEDULE_TIME_MAX_NS &&
+			      value <= (double)SCHEDULE_TIME_MAX_NS))
+				return false;
 			*ns = (int64_t)(value < 0 ? value - 0.5 : value + 0.5);
 			return true;
 		}
@@ -209,7 +212,7 @@ static bool read_setting(struct fault *f, unsigned settings, bool has_kind, cons
 		f->for_ns = (uint64_t)number;
 	} else if (strcmp(name, "by") == 0 && (settings & SCHEDULE_BY) &&
 		   (f->kind == FAULT_SLOW
-			? read_number(value, &number) && number > 0
+			? read_number(value, &number) && number > 0 && number <= SCHEDULE_SLOW_MAX
 			: read_time(value, &number) && (f->kind == FAULT_SKEW || number >= 0))) {
 		f->by = number;
 	} else if (strcmp(name, "drift") == 0 && (settings & SCHEDULE_DRIFT) &&
@@ -234,6 +237,7 @@ static int list_kinds(char *text, size_t bytes)
 static int parse_fault(struct fault *f, char *text, char *error_text, size_t error_bytes)
 {
 	bool has_kind = false;
+	unsigned given = 0;
 	char *rest, names[128];
 
 	*f = (struct fault){.thread = SCHEDULE_EVERY_THREAD};
@@ -244,11 +248,16 @@ static int parse_fault(struct fault *f, char *text, char *error_text, size_t err
 		if (value) {
 			*value++ = '\0';
 			if (!read_setting(f, kinds[f->kind].settings, has_kind, word, value))
-				return REFUSE("'%s=%s' is no setting of %s%s; write e.g. "
-					      "'at=1ms pause cn=0 for=3ms'",
-					      word, value,
-					      has_kind ? "the fault " : "a fault without a kind",
-					      has_kind ? kinds[f->kind].name : "");
+				return REFUSE(
+				    "'%s=%s' is no setting of %s%s; write e.g. "
+				    "'at=1ms pause cn=0 for=3ms', with times up to 1s "
+				    "and factors up to %d",
+				    word, value, has_kind ? "the fault " : "a fault without a kind",
+				    has_kind ? kinds[f->kind].name : "", SCHEDULE_SLOW_MAX);
+			given |= strcmp(word, "for") == 0     ? SCHEDULE_FOR
+				 : strcmp(word, "by") == 0    ? SCHEDULE_BY
+				 : strcmp(word, "drift") == 0 ? SCHEDULE_DRIFT
+							      : 0;
 			continue;
 		}
 		while (kind < FAULT_KINDS && strcmp(kinds[kind].name, word) != 0)
@@ -259,7 +268,36 @@ static int parse_fault(struct fault *f, char *text, char *error_text, size_t err
 		f->kind = (enum fault_kind)kind;
 		has_kind = true;
 	}
-	return has_kind ? 0 : REFUSE("a fault without a kind; write e.g. 'at=1ms kill cn=0'");
+	if (!has_kind)
+		return REFUSE("a fault without a kind; write e.g. 'at=1ms kill cn=0'");
+	if (f->kind <= FAULT_DELAY && !(given & SCHEDULE_FOR))
+		return REFUSE("a %s without how long it is; write e.g. for=3ms",
+			      kinds[f->kind].name);
+	if ((f->kind == FAULT_SLOW || f->kind == FAULT_DELAY) && !(given & SCHEDULE_BY))
+		return REFUSE("a %s without how much it is; write e.g. %s", kinds[f->kind].name,
+			      f->kind == FAULT_SLOW ? "by=8" : "by=20us");
+	if (f->kind == FAULT_SKEW && !given)
+		return REFUSE("a skew without how much it is; write e.g. by=-40ms or drift=100");
+	return 0;
+}
+
+int schedule_check(const struct schedule *s, uint32_t cns, uint32_t threads, char *error_text,
+		   size_t error_bytes)
+{
+	for (uint32_t i = 0; i < s->count; i++) {
+		const struct fault *f = &s->faults[i];
+		const char *name = kinds[f->kind].name;
+
+		if (!(kinds[f->kind].settings & SCHEDULE_NODE) && f->cn >= cns)
+			return REFUSE("%s cn=%" PRIu32 ": the cluster has %" PRIu32
+				      " compute nodes, from cn=0 on; give --cns",
+				      name, f->cn, cns);
+		if (f->thread != SCHEDULE_EVERY_THREAD && f->thread >= threads)
+			return REFUSE("%s thread=%" PRIu32 ": a compute node has %" PRIu32
+				      " threads, from thread=0 on; give --threads",
+				      name, f->thread, threads);
+	}
+	return 0;
 }
 
 int schedule_parse(struct schedule *s, const char *text, char *error_text, size_t error_bytes)

@@ -4,8 +4,10 @@
  *   at=1.5ms pause cn=1 for=3ms; at=2ms kill cn=0 for=1ms; at=0 skew cn=2 by=-40ms drift=300
  *
  * Faults are apart by ';' or a newline.  Each is a kind with settings; those that a kind has not
- * are refused.  Times are counted from when the load starts.  The text is what a failing trial
- * prints, what --faults takes, and what shrinking makes shorter; printing and parsing are inverse.
+ * are refused, as are times of more than SCHEDULE_TIME_MAX_NS and a pause, slow, delay or skew that
+ * says not how long or how much.  Times are counted from when the load starts.  The text is what a
+ * failing trial prints, what --faults takes, and what shrinking makes shorter; printing and parsing
+ * are inverse.
  *
  * Pure functions on the caller's struct, from any thread.
  */
@@ -48,6 +50,10 @@ enum fault_kind {
 	    FAULT_KINDS
 };
 
+/* As long as the longest load: whoever is away for longer sees nothing of it. */
+#define SCHEDULE_TIME_MAX_NS INT64_C(1000000000)
+#define SCHEDULE_SLOW_MAX    1000 /* times */
+
 /* All threads of the compute node. */
 #define SCHEDULE_EVERY_THREAD UINT32_MAX
 
@@ -83,6 +89,10 @@ void schedule_make(struct schedule *, struct prng *, const struct schedule_wish 
 
 /* 0, or FORGE_E_INVAL with what is wrong and what there is instead in error_text. */
 int schedule_parse(struct schedule *, const char *text, char *error_text, size_t error_bytes);
+
+/* Is everybody it names in a cluster of that size?  As schedule_parse(). */
+int schedule_check(const struct schedule *, uint32_t cns, uint32_t threads, char *error_text,
+		   size_t error_bytes);
 
 /* The text of it, without a newline; "" when nothing goes wrong.  Returns its length. */
 size_t schedule_print(const struct schedule *, char *text, size_t text_bytes);

@@ -357,7 +357,12 @@ static void note_hang(struct trial *t)
 		   at ? text : "nothing");
 }
 
-/* Until nothing happens any more. */
+static bool is_stopped(const struct trial *t)
+{
+	return t->options.stop && *t->options.stop;
+}
+
+/* Until nothing happens any more, or a signal came. */
 static void let_run(struct trial *t)
 {
 	uint64_t longest_ns = 0;
@@ -368,13 +373,16 @@ static void let_run(struct trial *t)
 	while (vt_world_step(t->world)) {
 		if (vt_world_events(t->world) % 4096)
 			continue;
+		if (is_stopped(t))
+			return;
 		if (vt_world_events(t->world) > HANG_EVENTS ||
 		    trial_now_ns(t) > t->end_ns + longest_ns + HANG_NS) {
 			note_hang(t);
 			return;
 		}
 	}
-	if (t->alive_count || t->fate_works || t->nodes[t->node_count - 1].works)
+	if (!is_stopped(t) &&
+	    (t->alive_count || t->fate_works || t->nodes[t->node_count - 1].works))
 		note_hang(t);
 }
 
@@ -434,12 +442,19 @@ int trial_run(const struct trial_options *options, struct trial_result *out)
 	t->result = out;
 	trial_choose_shape(t);
 	choose_schedule(t);
-	out->status = prepare(t);
+	out->status = schedule_check(&out->schedule, t->shape.cns, t->shape.threads, out->why,
+				     sizeof(out->why));
+	if (!out->status)
+		out->status = prepare(t);
 	if (!out->status) {
 		let_run(t);
-		trial_judge(t);
-		fill_result(t);
-		out->status = t->status;
+		if (is_stopped(t)) {
+			out->status = FORGE_E_AGAIN;
+		} else {
+			trial_judge(t);
+			fill_result(t);
+			out->status = t->status;
+		}
 	}
 	close_trial(t);
 	return out->status;

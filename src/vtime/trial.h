@@ -18,6 +18,7 @@
 #ifndef FORGE_VTIME_TRIAL_H
 #define FORGE_VTIME_TRIAL_H
 
+#include <signal.h>
 #include <stdio.h>
 
 #include "cache/cache.h"
@@ -96,10 +97,14 @@ struct trial_options {
 	uint64_t first_position; /* of all rings */
 	uint64_t rules_off;	 /* tests: bits of enum rule */
 	FILE *trace;		 /* a line for each operation and fault; NULL: none */
+	/* Not 0 any more, by a signal's handler: end the run, with FORGE_E_AGAIN.  NULL: never. */
+	const volatile sig_atomic_t *stop;
 };
 
 struct trial_result {
-	int status; /* 0; FORGE_E_CORRUPT for what an oracle found; else it could not run */
+	/* 0; FORGE_E_CORRUPT for what an oracle found; FORGE_E_AGAIN: stopped; FORGE_E_INVAL: the
+	 * schedule names who is not there, as why says; else it could not run. */
+	int status;
 	char why[8192];
 	char shape[256]; /* in words */
 	struct schedule schedule;

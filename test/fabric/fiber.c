@@ -220,6 +220,28 @@ static void test_guard_page(void **state)
 	assert_int_equal(WTERMSIG(status), SIGSEGV);
 }
 
+/* More than a process may have mappings for with a guard each, 65,530 by default. */
+static void test_many(void **state)
+{
+	enum { COUNT = 40000 };
+	static struct fiber *fibers[COUNT];
+	unsigned count = 0;
+
+#if !CONTEXT_BACKEND || ASAN_BUILD || TSAN_BUILD
+	print_message("skipped: fibers are threads, or a sanitizer keeps each in mind\n");
+	skip();
+#endif
+	for (unsigned i = 0; i < COUNT; i++) {
+		fibers[i] = fiber_create(count_once, &count, 0);
+		assert_non_null(fibers[i]);
+	}
+	for (unsigned i = 0; i < COUNT; i++)
+		fiber_resume(fibers[i]);
+	assert_int_equal(count, COUNT);
+	for (unsigned i = 0; i < COUNT; i++)
+		fiber_destroy(fibers[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -229,6 +251,7 @@ int main(void)
 	    cmocka_unit_test(test_destroy_in_every_state),
 	    cmocka_unit_test(test_reset_in_every_state),
 	    cmocka_unit_test(test_guard_page),
+	    cmocka_unit_test(test_many),
 	};
 
 	return cmocka_run_group_tests_name("fiber", tests, NULL, NULL);

@@ -121,7 +121,13 @@ def what_is_wrong_is_said(t):
             (("bench", "--tax", "--free-housekeeping"), ("give one",)),
             (("replay",), ("TRACE",)),
             (("bnch",), ("did you mean 'bench'",)),
-            (("calibrate", "x"), ("no arguments",)),
+            (("calibrate", "x"), ("forge sim calibrate:", "no arguments")),
+            (("profiles", "x"), ("forge sim profiles:", "no arguments")),
+            (("faults", "-f", "at=1ms pause cn=0 for=99999999ms"), ("for=99999999ms", "up to 1s")),
+            (("faults", "-f", "at=1ms pause cn=0"), ("how long", "for=3ms")),
+            (("faults", "-P", "1", "-f", "at=1ms kill cn=3 for=1ms"), ("cn=3", "has 1 compute", "--cns")),
+            (("faults", "-t", "1", "-f", "at=0 pause cn=0 thread=1 for=1ms"), ("thread=1", "--threads")),
+            (("replay", "--format", "u64", "--columns", "time,key", __file__), ("go with csv", "--format csv")),
             ((), ("subcommand is missing",))):
         done = t.forge("sim", *argv)
         assert done.code == 2, str(done)

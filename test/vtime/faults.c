@@ -64,6 +64,13 @@ static void test_bad_schedules(void **state)
 	    {"at=1ms restart cn=0", "'cn=0'"},
 	    {"at=0 skew cn=0 drift=100000", "'drift=100000'"},
 	    {"at=1ms kill kill", "'kill' is no kind"},
+	    {"at=1ms pause cn=0 for=99999999ms", "with times up to 1s"},
+	    {"at=2s kill cn=0", "'at=2s'"},
+	    {"at=0 skew cn=0 by=-1e14s", "'by=-1e14s'"},
+	    {"at=0 slow cn=0 by=1001 for=1ms", "factors up to 1000"},
+	    {"at=0 slow cn=0 for=1ms", "write e.g. by=8"},
+	    {"at=0 delay cn=0 by=1us", "write e.g. for=3ms"},
+	    {"at=0 skew cn=0", "a skew without how much"},
 	};
 	char error_text[256];
 	struct schedule s;
@@ -74,6 +81,36 @@ static void test_bad_schedules(void **state)
 		if (!strstr(error_text, bad[i].says))
 			fail_msg("%s: %s", bad[i].text, error_text);
 	}
+}
+
+/* Who is not there cannot be hit. */
+static void test_schedules_name_who_is_there(void **state)
+{
+	char error_text[256];
+	struct schedule s;
+
+	assert_int_equal(schedule_parse(&s,
+					"at=0 kill cn=1; at=1us pause cn=0 thread=2 for=1us;"
+					"at=2us wipe for=1us",
+					error_text, sizeof(error_text)),
+			 0);
+	assert_int_equal(schedule_check(&s, 2, 3, error_text, sizeof(error_text)), 0);
+	assert_int_equal(schedule_check(&s, 1, 3, error_text, sizeof(error_text)), FORGE_E_INVAL);
+	assert_non_null(strstr(error_text, "kill cn=1: the cluster has 1 compute nodes"));
+	assert_int_equal(schedule_check(&s, 2, 2, error_text, sizeof(error_text)), FORGE_E_INVAL);
+	assert_non_null(strstr(error_text, "pause thread=2: a compute node has 2 threads"));
+}
+
+/* A signal's handler ends a run that would go on for long. */
+static void test_a_trial_can_be_stopped(void **state)
+{
+	static volatile sig_atomic_t stop = 1;
+	struct trial_options o = {.seed = 1, .cns = 1, .load_ns = 1000000000, .stop = &stop};
+	struct trial_result *r = calloc(1, sizeof(*r));
+
+	assert_non_null(r);
+	assert_int_equal(trial_run(&o, r), FORGE_E_AGAIN);
+	free(r);
 }
 
 /* ---- single faults ------------------------------------------------------------------------- */
@@ -267,7 +304,7 @@ static void test_repeats(void **state)
 	struct schedule s;
 
 	for (uint64_t seed = 20; seed < 25; seed++) {
-		struct trial_options o = {.seed = seed};
+		struct trial_options o = {.seed = seed, .cns = 3, .threads = 2};
 
 		assert_int_equal(trial_run(&o, a), 0);
 		schedule_print(&a->schedule, text, sizeof(text));
@@ -355,6 +392,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_schedules_as_text),
 	    cmocka_unit_test(test_bad_schedules),
+	    cmocka_unit_test(test_schedules_name_who_is_there),
+	    cmocka_unit_test(test_a_trial_can_be_stopped),
 	    cmocka_unit_test(test_pause),
 	    cmocka_unit_test(test_skew),
 	    cmocka_unit_test(test_cut),
