@@ -67,6 +67,9 @@ hit-ratio: all ## every trace of ../shared: hit ratios beside the model of the p
 housekeeping: all ## the share of verbs that is not Get and Set, YCSB A to D
 	@tools/housekeeping.py build/src/tool/forge
 
+compaction: all ## what updates cost: hit ratio and verbs of YCSB A and F, beside S3-FIFO
+	@tools/compaction.py build/src/tool/forge
+
 fill: all ## how full chunks are with Meta's mixes of sizes, and what that is worth in hits
 	@tools/fill.py build/src/tool/forge
 
@@ -101,6 +104,6 @@ clean: ## remove every build directory
 	@rm -rf build build-werror build-asan build-tsan
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 comma := ,
