@@ -60,7 +60,7 @@ double report_fill_factor(const struct plan *);
 /* Share of the chunks that were sealed in the run which objects and TWIMs filled; 0: none was. */
 double report_sealed_fill(const struct bench_result *);
 
-/* 0 or FORGE_E_SYSTEM when out refused to be written. */
+/* 0 or FORGE_E_SYSTEM when out refused to be written, with errno. */
 int report_print(const struct bench_report *, FILE *out);
 
 /* Write the JSON to path, "-" being standard output.  As report_print(), or FORGE_E_NO_MEMORY. */

@@ -1,4 +1,5 @@
 /* report_json.c: a run as JSON; doc/benchmarks.md describes every field. */
+#include <errno.h>
 #include <jansson.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -281,8 +282,14 @@ int report_json(const struct bench_report *r, const char *path)
 	else if (!file || json_dumpf(j, file, JSON_INDENT(2) | JSON_REAL_PRECISION(10)) ||
 		 fputc('\n', file) == EOF || fflush(file))
 		status = FORGE_E_SYSTEM;
+
+	int error = errno;
+
 	json_decref(j);
-	if (file && file != stdout && fclose(file))
-		status = status ? status : FORGE_E_SYSTEM;
+	if (file && file != stdout && fclose(file) && !status) {
+		status = FORGE_E_SYSTEM;
+		error = errno;
+	}
+	errno = error;
 	return status;
 }

@@ -14,6 +14,7 @@
 #include "client/name.h"
 #include "fabric/loop.h"
 #include "fabric/shm.h"
+#include "layout/plan.h"
 
 struct shm_link {
 	struct link link;
@@ -37,6 +38,19 @@ static void close_shm(struct link *l)
 	free(s);
 }
 
+/* Before anything is said of a file that may be anybody's. */
+static int check_is_pool(const char *where, char *error_text, size_t error_bytes)
+{
+	uint64_t head[LAYOUT_SUPERBLOCK_BYTES / 8] = {0};
+	size_t bytes;
+	int status = shm_peek_most(where, head, sizeof(head), &bytes, error_text, error_bytes);
+
+	if (status || layout_is_of_a_pool(head, bytes))
+		return status;
+	snprintf(error_text, error_bytes, "%s is not a FORGE pool: check the name", where);
+	return FORGE_E_NOT_A_POOL;
+}
+
 static int open_shm(const struct pool_name *name, int flags, const struct pass_wish *beside,
 		    struct link **out, char *error_text, size_t error_bytes)
 {
@@ -51,7 +65,10 @@ static int open_shm(const struct pool_name *name, int flags, const struct pass_w
 	}
 	strcpy(s->where, where);
 	s->flags = flags;
-	int status = shm_map_open(where, map_flags, error_text, error_bytes, &s->map);
+	int status = check_is_pool(where, error_text, error_bytes);
+
+	if (!status)
+		status = shm_map_open(where, map_flags, error_text, error_bytes, &s->map);
 
 	if (!status) {
 		status = alive_open(where, s->map, &s->alive);
@@ -85,7 +102,9 @@ static int is_held_shm(struct link *l, uint32_t cn)
 
 static int probe_shm(const struct pool_name *name, char *error_text, size_t error_bytes)
 {
-	return shm_is_held(name->where, ALIVE_NODE_BYTE, error_text, error_bytes);
+	int status = check_is_pool(name->where, error_text, error_bytes);
+
+	return status ? status : shm_is_held(name->where, ALIVE_NODE_BYTE, error_text, error_bytes);
 }
 
 static int is_served_shm(struct link *l)

@@ -48,9 +48,9 @@ static const struct name_option {
 	const char *range;
 } name_options[] = {
     {"latency=", OPTION_TIME, offsetof(struct pool_name, latency_us), 0, LATENCY_US_MAX,
-     "at most 1s"},
+     "at most 1s, with a unit, e.g. 2us"},
     {"timeout=", OPTION_TIME, offsetof(struct pool_name, timeout_us), TIMEOUT_US_MIN,
-     TIMEOUT_US_MAX, "1ms to 1h"},
+     TIMEOUT_US_MAX, "1ms to 1h, with a unit, e.g. 2s"},
     {"tls=", OPTION_YES, offsetof(struct pool_name, tls), 0, 0, NULL},
     {"key-file=", OPTION_TEXT, offsetof(struct pool_name, access.key_file), 0, 0, NULL},
     {"key-name=", OPTION_TEXT, offsetof(struct pool_name, access.key_name), 0, 0, NULL},
@@ -74,11 +74,8 @@ static int time_parse(const struct name_option *o, const char *text, const char 
 	uint64_t us;
 
 	if (parse_duration_us(value, &us) || us < o->min_us || us > o->max_us)
-		return refuse(
-		    r,
-		    "\"%s\" in the pool's name is no %.*s: write a time, %s, with a unit, "
-		    "e.g. 2us",
-		    value, (int)strlen(o->name) - 1, o->name, o->range);
+		return refuse(r, "\"%s\" in the pool's name is no %.*s: write a time, %s", value,
+			      (int)strlen(o->name) - 1, o->name, o->range);
 	*(uint64_t *)((char *)out + o->offset) = us;
 	return 0;
 }

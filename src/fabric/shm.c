@@ -619,7 +619,8 @@ int shm_hold_unlink(struct shm_hold *hold, char *error_text, size_t error_bytes)
 	return shm_export_unlink(hold->where, error_text, error_bytes);
 }
 
-int shm_peek(const char *where, void *buf, size_t bytes, char *error_text, size_t error_bytes)
+int shm_peek_most(const char *where, void *buf, size_t bytes, size_t *got, char *error_text,
+		  size_t error_bytes)
 {
 	struct error_out e = {error_text, error_bytes};
 	struct shm_place p;
@@ -632,10 +633,23 @@ int shm_peek(const char *where, void *buf, size_t bytes, char *error_text, size_
 	if (fd < 0)
 		return fd;
 	n = pread(fd, buf, bytes, 0);
-	status = n == (ssize_t)bytes ? FORGE_OK
-				     : fail(e, FORGE_E_POOL_TRUNCATED, "%s has fewer bytes", where);
+	if (n < 0)
+		status = fail_errno(&p, errno, "read", e);
+	else
+		*got = (size_t)n;
 	close(fd);
 	return status;
+}
+
+int shm_peek(const char *where, void *buf, size_t bytes, char *error_text, size_t error_bytes)
+{
+	size_t got = 0;
+	int status = shm_peek_most(where, buf, bytes, &got, error_text, error_bytes);
+
+	if (status != FORGE_OK || got == bytes)
+		return status;
+	return fail((struct error_out){error_text, error_bytes}, FORGE_E_POOL_TRUNCATED,
+		    "%s has fewer bytes", where);
 }
 
 int shm_is_held(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes)

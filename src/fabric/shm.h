@@ -130,6 +130,10 @@ int shm_hold_unlink(struct shm_hold *hold, char *error_text, size_t error_bytes)
  */
 int shm_peek(const char *where, void *buf, size_t bytes, char *error_text, size_t error_bytes);
 
+/* As many of them as there are, *got, up to bytes.  0, or an error as shm_hold_open()'s. */
+int shm_peek_most(const char *where, void *buf, size_t bytes, size_t *got, char *error_text,
+		  size_t error_bytes);
+
 /* Does anyone hold it?  1, 0, or an error as shm_hold_open()'s. */
 int shm_is_held(const char *where, uint64_t byte_index, char *error_text, size_t error_bytes);
 

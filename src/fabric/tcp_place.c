@@ -23,8 +23,10 @@ static int parse_path(const char *where, struct tcp_place *out, char *error_text
 {
 	const char *path = where + strlen(UNIX_SCHEME);
 
-	if (path[0] != '/' || path[1] == '\0')
-		return REFUSE("'%s' names no socket: write unix:/path", where);
+	const char *behind = path[0] == '.' ? path + 1 : path;
+
+	if (behind[0] != '/' || behind[1] == '\0')
+		return REFUSE("'%s' names no socket: write unix:/path or unix:./path", where);
 	if (strlen(path) >= sizeof(out->path))
 		return REFUSE(
 		    "'%.20s...' is longer than the %zu bytes of a socket's path: choose a "

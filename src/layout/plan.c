@@ -23,6 +23,20 @@ static uint64_t power_of_two_at_least(uint64_t n)
 	return p;
 }
 
+bool layout_is_of_a_pool(const void *head, size_t bytes)
+{
+	const uint64_t *words = head;
+
+	if (bytes == 0 || (bytes >= sizeof(words[0]) && words[0] == LAYOUT_MAGIC))
+		return true;
+	if (bytes < LAYOUT_SUPERBLOCK_BYTES)
+		return false;
+	for (size_t i = 0; i < LAYOUT_SUPERBLOCK_BYTES / sizeof(words[0]); i++)
+		if (words[i])
+			return false;
+	return true;
+}
+
 uint64_t layout_fingerprint(void)
 {
 	const uint32_t constants[] = {

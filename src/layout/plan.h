@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <stdbool.h>
+
 #include "layout/layout.h"
 
 /*
@@ -116,6 +118,12 @@ int plan_print(const struct plan *, char *text, size_t text_bytes);
 
 /* A hash of the layout constants; a CN refuses a pool formatted with other ones. */
 uint64_t layout_fingerprint(void);
+
+/*
+ * May that be the head of a pool, whatever became of the rest?  The magic, or nothing at all, or
+ * LAYOUT_SUPERBLOCK_BYTES zeroes, as before the format.  head: the first bytes, aligned to 8.
+ */
+bool layout_is_of_a_pool(const void *head, size_t bytes);
 
 /* Bytes of the export that are neither object nor free chunk space. */
 uint64_t plan_metadata_bytes(const struct plan *);

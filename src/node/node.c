@@ -48,15 +48,8 @@ struct error_out {
 static bool holds_remains_of_a_pool(const struct shm_hold *hold)
 {
 	uint64_t head[LAYOUT_SUPERBLOCK_BYTES / 8] = {0};
-	size_t bytes = shm_hold_peek(hold, head, sizeof(head));
 
-	if (bytes == 0 || (bytes >= sizeof(head[0]) && head[0] == LAYOUT_MAGIC))
-		return true;
-	/* Created, but not yet formatted: nothing but zeroes. */
-	for (size_t i = 0; i < ARRAY_COUNT(head); i++)
-		if (head[i])
-			return false;
-	return bytes == sizeof(head);
+	return layout_is_of_a_pool(head, shm_hold_peek(hold, head, sizeof(head)));
 }
 
 /* Without touching a byte of what may be somebody's file. */

@@ -34,7 +34,8 @@ static void on_tick(evutil_socket_t fd, short what, void *argument)
 	} else {
 		status = session_tend(t->session);
 	}
-	if (status && status != t->tend_status)
+	/* The client says which memory node is lost, once and not for every thread. */
+	if (status && status != FORGE_E_NODE && status != t->tend_status)
 		log_error("%s: %s", t->server->options.pool_name, status_sentence(status));
 	t->tend_status = status;
 	conn_tick(&t->conns);

@@ -33,17 +33,15 @@ static int check_any_served(const struct command *c, const struct tool_names *na
 
 static int check_one_served(const struct command *c, const char *pool_name)
 {
-	char text[512];
+	char text[512], remedy[512];
 	int served = link_probe(pool_name, text, sizeof(text));
 
 	if (served > 0)
 		return 0;
-	if (served == 0)
-		return tool_fail(
-		    c,
-		    "%s has no memory node, it has ended: start it again with 'forge node "
-		    "--pool %s'",
-		    pool_name, pool_name);
+	if (served == 0) {
+		tool_node_remedy(pool_name, remedy, sizeof(remedy));
+		return tool_fail(c, "%s has no memory node, it has ended: %s", pool_name, remedy);
+	}
 	if (served == FORGE_E_POOL_ABSENT)
 		return tool_fail_absent(c, pool_name);
 	return tool_fail(c, "%s", text);

@@ -158,6 +158,7 @@ static int print_reports(const struct command *c, struct bench_report *r, const 
 	int status = 0;
 
 	report_warn(r);
+	errno = 0;
 	if (page)
 		status = report_print(r, stdout);
 	else
@@ -166,9 +167,9 @@ static int print_reports(const struct command *c, struct bench_report *r, const 
 	if (!status && json_path)
 		status = report_json(r, json_path);
 	if (status)
-		return tool_fail(c, "cannot write %s: %s",
-				 page && json_path ? json_path : "the report",
-				 status_sentence(status));
+		return tool_fail(
+		    c, "cannot write %s: %s", page && json_path ? json_path : "the report",
+		    status == FORGE_E_SYSTEM && errno ? strerror(errno) : status_sentence(status));
 	return TOOL_OK;
 }
 

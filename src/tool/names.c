@@ -58,3 +58,16 @@ void tool_names_dump(json_t *list, const char *schema, const char *all_name, jso
 	}
 	json_decref(root);
 }
+
+void tool_node_remedy(const char *name, char *text, size_t text_bytes)
+{
+	struct pool_name parsed;
+	char ignored[512];
+
+	if (name_parse(name, &parsed, ignored, sizeof(ignored)) || parsed.kind == NAME_SHM)
+		snprintf(text, text_bytes, "start it again with 'forge node --pool %.*s'",
+			 (int)strcspn(name, "?"), name);
+	else
+		snprintf(text, text_bytes,
+			 "start 'forge node' with its pool and --listen again on its host");
+}

@@ -26,4 +26,10 @@ void tool_names_close(struct tool_names *);
  */
 void tool_names_dump(json_t *list, const char *schema, const char *all_name, json_t *all);
 
+/*
+ * How to start the memory node of that name again, as it may be written behind a colon: by its
+ * own name on this host; one behind a socket has another on its own host.
+ */
+void tool_node_remedy(const char *name, char *text, size_t text_bytes);
+
 #endif

@@ -26,6 +26,7 @@
 #include "node/node.h"
 #include "policy/policy.h"
 #include "tool/attach.h"
+#include "tool/names.h"
 #include "client/view.h"
 #include "tool/survey.h"
 
@@ -247,7 +248,7 @@ static void look_for_dead(void *context)
 static void look_at_node(void *context)
 {
 	struct serving *s = context;
-	char text[512];
+	char text[512], remedy[512];
 
 	for (uint32_t i = 0; i < client_member_count(s->client); i++) {
 		struct client_member m;
@@ -257,10 +258,11 @@ static void look_at_node(void *context)
 			continue; /* the client says so itself */
 		bool gone = link_probe(m.name, text, sizeof(text)) != 1;
 
+		tool_node_remedy(m.name, remedy, sizeof(remedy));
+
 		if (gone && !(s->gone >> i & 1))
-			log_warn("%s: its memory node has ended: start it again with 'forge node "
-				 "--pool %s', or end this server",
-				 m.name, m.name);
+			log_warn("%s: its memory node has ended: %s, or end this server", m.name,
+				 remedy);
 		s->gone = (s->gone & ~(UINT64_C(1) << i)) | (uint64_t)gone << i;
 	}
 }

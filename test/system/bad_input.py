@@ -121,8 +121,11 @@ def foreign_file(t):
             2, b"", ("not a FORGE pool", "remove it yourself"))
         with open(t.pool, "rb") as f:
             assert f.read() == content
-        for command in CLIENTS:
-            t.on_pool(*command).expect(2, b"", t.pool)
+        for command in (*CLIENTS, ("stat",), ("check",), ("keys",), ("gc",), ("bench", "--ops", "10")):
+            done = t.on_pool(*command).expect(2, b"", (t.pool, "is not a FORGE pool"))
+            assert b"remove it" not in done.err and b"start it" not in done.err, done
+        with open(t.pool, "rb") as f:
+            assert f.read() == content
 
 
 @case
@@ -409,6 +412,8 @@ def options_and_subcommands(t):
 def closed_output(t):
     t.node("--size", "16M")
     t.on_pool("set", "k", "v").expect(0)
+    t.on_pool("bench", "--ops", "1000", "--keys", "100", "--json", "/dev/full").expect(
+        2, None, "cannot write /dev/full: No space left")
     with open("/dev/full", "wb") as full:
         done = subprocess.run([FORGE, "get", "--pool", t.pool, "k"], stdout=full,
                               stderr=subprocess.PIPE, env=t.env, check=False)
