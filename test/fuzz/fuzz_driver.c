@@ -1,12 +1,13 @@
 /*
  * fuzz_driver.c: runs a fuzz target on mutations of its seeds, the same ones every time.
  *
- * usage: TARGET [rounds [seed]], or TARGET SECONDSs [seed], or TARGET --input HEX.  It prints the
- * seed first.  A round picks one of the target's seeds and applies one to eight mutations: flip a
- * bit, set a byte, cut, insert, delete or repeat a piece, or splice in a piece of another seed.
- * What is found is in the sanitizer's report or the target's abort(); the round's number is in the
- * last line written then, so that "TARGET rounds seed" repeats it, and its input, so that
- * "TARGET --input HEX" does at once.
+ * usage: TARGET [rounds [seed]], or TARGET SECONDSs [seed], or TARGET --input HEX, or TARGET
+ * --seeds DIR, which writes the seeds as files, for libFuzzer to begin with.  It prints the seed
+ * first.  A round picks one of the target's seeds and applies one to eight mutations: flip a bit,
+ * set a byte, cut, insert, delete or repeat a piece, or splice in a piece of another seed. What is
+ * found is in the sanitizer's report or the target's abort(); the round's number is in the last
+ * line written then, so that "TARGET rounds seed" repeats it, and its input, so that "TARGET
+ * --input HEX" does at once.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -104,6 +105,38 @@ static size_t mutate(struct prng *p, uint8_t *buf, size_t bytes)
 	}
 }
 
+static void read_seeds(void)
+{
+	while (seed_count < SEEDS_MAX) {
+		size_t n = fuzz_seed(seed_count, seeds[seed_count], INPUT_MAX);
+
+		if (n == 0)
+			break;
+		seed_bytes[seed_count++] = n;
+	}
+}
+
+static int write_seeds(const char *folder)
+{
+	for (unsigned i = 0; i < seed_count; i++) {
+		char path[4096];
+		FILE *file;
+
+		snprintf(path, sizeof(path), "%s/seed-%u", folder, i);
+		file = fopen(path, "wb");
+		if (!file || fwrite(seeds[i], 1, seed_bytes[i], file) != seed_bytes[i]) {
+			perror(path);
+			return 1;
+		}
+		if (fclose(file)) {
+			perror(path);
+			return 1;
+		}
+	}
+	printf("%u seeds written\n", seed_count);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	char *unit = "";
@@ -119,15 +152,11 @@ int main(int argc, char **argv)
 		run_input(buf, fuzz_from_hex(argv[2], buf, INPUT_MAX));
 		return 0;
 	}
+	read_seeds();
+	if (argc == 3 && strcmp(argv[1], "--seeds") == 0)
+		return write_seeds(argv[2]);
 	printf("seed %lu, %lu %s\n", seed, rounds, end ? "seconds" : "rounds");
 	fflush(stdout);
-	while (seed_count < SEEDS_MAX) {
-		size_t n = fuzz_seed(seed_count, seeds[seed_count], INPUT_MAX);
-
-		if (n == 0)
-			break;
-		seed_bytes[seed_count++] = n;
-	}
 	if (seed_count == 0) {
 		fprintf(stderr, "the target has no seeds\n");
 		return 1;
