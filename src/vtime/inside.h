@@ -95,9 +95,6 @@ struct vt_thread {
 	uint64_t debt_ps; /* worked since it last waited */
 	void (*fn)(void *argument);
 	void *argument;
-	/* Where it will go on, and its connection: to fetch ahead. */
-	const char *stack;
-	const void *fab, *worker;
 	bool busy; /* has something to run that has not returned */
 	bool parked_for_verbs;
 	uint64_t paused_until_ps;

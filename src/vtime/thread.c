@@ -45,7 +45,6 @@ void vt_work(struct vt_thread *t, uint64_t ps)
 static void park(struct vt_thread *t)
 {
 	assert(fiber_current() == t->fiber);
-	t->stack = __builtin_frame_address(0);
 	fiber_yield();
 }
 
@@ -61,8 +60,6 @@ static void step_park(struct worker *w, const struct fab_op *ops, unsigned n)
 	struct vt_thread *t = w->wait_context;
 
 	t->parked_for_verbs = true;
-	t->fab = w->fab;
-	t->worker = w;
 	park(t);
 	fab_poll(w->fab); /* wrappers look at what has completed */
 }

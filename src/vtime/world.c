@@ -5,39 +5,6 @@
 
 #include "vtime/inside.h"
 
-/*
- * What the next event will touch is far from this processor: with hundreds of threads their stacks
- * and connections do not fit the nearer caches.  It is fetched while the present one is handled.
- */
-#define STACK_LINES 12u
-
-static inline void prefetch_next(const struct vt_world *w)
-{
-	uint32_t what = w->queue.events[0].what;
-
-	/* One of these comes after the next. */
-	for (uint32_t i = 1; i < 5 && i < w->queue.count; i++)
-		if (!(w->queue.events[i].what & VT_WAKE))
-			__builtin_prefetch(vt_verb_at(w, w->queue.events[i].what));
-
-	if (what & VT_WAKE) {
-		const struct vt_thread *t = &w->threads[what & ~VT_WAKE];
-
-		for (unsigned i = 0; i < STACK_LINES; i++)
-			__builtin_prefetch(t->stack + 64 * i, 1);
-		__builtin_prefetch(t->worker);
-		__builtin_prefetch(t->fab);
-	} else {
-		const struct vt_verb *v = vt_verb_at(w, what);
-
-		__builtin_prefetch(v->op, 1);
-		__builtin_prefetch((const char *)v->op + sizeof(*v->op) - 1, 1);
-		__builtin_prefetch(v->conn, 1);
-		__builtin_prefetch((const char *)v->conn + 64, 1);
-		__builtin_prefetch(&v->conn->held_first, 1);
-	}
-}
-
 /* So many events, and then a look at the progress: some 20 times a second. */
 #define EVENTS_PER_PROGRESS 131072u
 
@@ -195,8 +162,6 @@ static inline bool step(struct vt_world *w)
 	assert(e.time_ps >= w->now_ps);
 	w->now_ps = e.time_ps;
 	w->event_count++;
-	if (likely(w->queue.count))
-		prefetch_next(w);
 	if (e.what & VT_WAKE) {
 		struct vt_thread *t = &w->threads[e.what & ~VT_WAKE];
 
