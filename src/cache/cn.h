@@ -230,7 +230,7 @@ static inline uint8_t cn_count(const struct cn *cn, uint32_t chunk, uint32_t sn)
 static inline void cn_prefetch_counters(const struct cn *cn, uint32_t chunk)
 {
 	if (likely(chunk < cn->pool->plan.chunk_count))
-		__builtin_prefetch(cn_counter(cn, chunk, 0), 1);
+		fetch_ahead_to_write(cn_counter(cn, chunk, 0));
 }
 
 /*

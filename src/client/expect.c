@@ -11,7 +11,7 @@
 static void prefetch(const char *from, uint64_t bytes)
 {
 	for (uint64_t at = 0; at < bytes; at += 64)
-		__builtin_prefetch(from + at);
+		fetch_ahead(from + at);
 }
 
 /* A glance at words that may change under us: all that comes of it is a prefetch. */

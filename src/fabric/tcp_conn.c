@@ -210,7 +210,7 @@ static void prefetch(const struct tcp_conn *c, const unsigned char *in, size_t b
 	for (size_t at = 0, n = 0; n < PREFETCH_MAX && at + sizeof(r) <= bytes; n++) {
 		memcpy(&r, in + at, sizeof(r));
 		if (r.raddr < m->bytes)
-			__builtin_prefetch(m->mem + r.raddr);
+			fetch_ahead(m->mem + r.raddr);
 		at += sizeof(r) + (r.code == WIRE_WRITE ? r.len
 				   : r.code == WIRE_CAS ? sizeof(struct wire_words)
 				   : r.code == WIRE_FAA ? 8

@@ -68,7 +68,7 @@ static void prefetch(const struct vt_node *node, const struct fab_op *op)
 
 	if (op->raddr + bytes <= node->bytes)
 		for (uint64_t at = 0; at < bytes; at += 64)
-			__builtin_prefetch(node->memory + op->raddr + at);
+			fetch_ahead(node->memory + op->raddr + at);
 }
 
 /* The verb leaves its compute node; from_ps as vt_server_book() has it. */

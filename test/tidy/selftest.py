@@ -115,6 +115,8 @@ CASES = [
      [("sim", "src/pool/x.c", 2)]),
     ("a struct in disguise", "src/pool/x.c", "/* x.c: */\ntypedef struct x x_t;\n",
      [("typedef", "src/pool/x.c", 2)]),
+    ("a prefetch that may be dropped", "src/pool/x.c", body("__builtin_prefetch(p);"),
+     [("prefetch", "src/pool/x.c", 5)]),
     ("a package without a reason", "packages.txt", "# packages\ngcc\n",
      [("package", "packages.txt", 2)]),
 ]

@@ -260,6 +260,16 @@ def rule_typedef(tree):
                 yield source.name, number, "hides a struct, union or enum behind a typedef"
 
 
+def rule_prefetch(tree):
+    """A function that only prefetches has no effect, says gcc, and drops the calls of it."""
+    for source in tree.sources:
+        if source.name == "src/base/compiler.h":
+            continue
+        for number, line in enumerate(source.code, 1):
+            if re.search(r"\b__builtin_prefetch\b", line):
+                yield source.name, number, "prefetches otherwise than by fetch_ahead()"
+
+
 def rule_package(tree):
     """Nobody installs what nobody needs."""
     path = tree.root / "packages.txt"
