@@ -211,7 +211,7 @@ static void *play_node(void *argument)
 /* Over a Unix socket who asks for no key may be believed; who asks must prove that he knows it. */
 static void say_to_client(const struct speech *s)
 {
-	char where[120], text[512];
+	char where[120], text[512] = "";
 	struct tcp_settings settings = {.where = where, .deadline_ms = DEADLINE_MS, .pass = pass};
 	struct wire_welcome w;
 	struct fab *f = NULL;
