@@ -87,8 +87,8 @@ static int look(struct attachment *a, char *error_text, size_t error_bytes)
 	return status;
 }
 
-int attachment_open(const char *name, const struct client_options *options, struct attachment **out,
-		    char *error_text, size_t error_bytes)
+int attachment_open(const char *name, const struct client_options *options, struct cancel *cancel,
+		    struct attachment **out, char *error_text, size_t error_bytes)
 {
 	struct attachment *a = calloc(1, sizeof(*a));
 
@@ -99,7 +99,8 @@ int attachment_open(const char *name, const struct client_options *options, stru
 	a->options = options;
 	a->forked_mark = forked_mark();
 	atomic_store(&a->counts, 1);
-	int status = link_open_with(name, 0, options->access, &a->link, error_text, error_bytes);
+	int status =
+	    link_open_with(name, 0, options->access, cancel, &a->link, error_text, error_bytes);
 
 	if (!status)
 		status = look(a, error_text, error_bytes);

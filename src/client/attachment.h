@@ -31,12 +31,13 @@ struct attachment {
 };
 
 /*
- * Connect and see what is there; the count is the caller's.  options are borrowed.
+ * Connect and see what is there; the count is the caller's.  options are borrowed, and so is
+ * cancel until link_keep().
  * 0; what link_open() and pool_open() say; FORGE_E_INVAL for a policy that does not exist or whose
  * slots are not the pool's.
  */
-int attachment_open(const char *name, const struct client_options *options, struct attachment **out,
-		    char *error_text, size_t error_bytes);
+int attachment_open(const char *name, const struct client_options *options, struct cancel *cancel,
+		    struct attachment **out, char *error_text, size_t error_bytes);
 
 /*
  * Become a compute node, of that epoch of the spread.

@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 
+#include "base/cancel.h"
 #include "client/attachment.h"
 #include "client/forked.h"
 #include "client/name.h"
@@ -66,8 +67,9 @@ struct client {
 	pthread_t mender;
 	uint8_t is_mending; /* the mender was started */
 	uint8_t is_closing;
-	struct prng prng; /* the mender's */
-	char told[160];	  /* the last reason it logged */
+	struct cancel cancel; /* of what the mender waits for; there while it is_mending */
+	struct prng prng;     /* the mender's */
+	char told[160];	      /* the last reason it logged */
 };
 
 /* A session's connection and lane at a member. */

@@ -15,24 +15,31 @@ static const struct link_medium *medium_of(const struct pool_name *name)
 int link_open(const char *pool_name, int flags, struct link **out, char *error_text,
 	      size_t error_bytes)
 {
-	return link_open_with(pool_name, flags, NULL, out, error_text, error_bytes);
+	return link_open_with(pool_name, flags, NULL, NULL, out, error_text, error_bytes);
 }
 
 int link_open_with(const char *pool_name, int flags, const struct pass_wish *beside,
-		   struct link **out, char *error_text, size_t error_bytes)
+		   struct cancel *cancel, struct link **out, char *error_text, size_t error_bytes)
 {
 	struct pool_name name;
 	struct link *l;
 	int status = name_parse(pool_name, &name, error_text, error_bytes);
 
 	if (!status)
-		status = medium_of(&name)->open(&name, flags, beside, &l, error_text, error_bytes);
+		status = medium_of(&name)->open(&name, flags, beside, cancel, &l, error_text,
+						error_bytes);
 	if (status)
 		return status;
 	l->medium = medium_of(&name);
 	l->latency_us = name.latency_us;
 	*out = l;
 	return 0;
+}
+
+void link_keep(struct link *l)
+{
+	if (l->medium->keep)
+		l->medium->keep(l);
 }
 
 void link_close(struct link *l)

@@ -21,6 +21,7 @@
 #include "fabric/fabric.h"
 #include "pool/registry.h"
 
+struct cancel;
 struct link;
 
 /* Flags of link_open(). */
@@ -35,9 +36,16 @@ struct link;
 int link_open(const char *pool_name, int flags, struct link **out, char *error_text,
 	      size_t error_bytes);
 
-/* The same; what the name does not say about access is taken from there (NULL: nothing). */
-int link_open_with(const char *pool_name, int flags, const struct pass_wish *, struct link **out,
-		   char *error_text, size_t error_bytes);
+/*
+ * The same; what the name does not say about access is taken from there (NULL: nothing).  Until
+ * link_keep() the link and everything over it fail with FORGE_E_NODE as soon as cancel is fired,
+ * without waiting for the node any longer (NULL: nobody will).
+ */
+int link_open_with(const char *pool_name, int flags, const struct pass_wish *, struct cancel *,
+		   struct link **out, char *error_text, size_t error_bytes);
+
+/* It is not given up any more; by the thread that opened it, while no other has it yet. */
+void link_keep(struct link *);
 
 /* Does that status mean: not there now, but it may be a minute later?  All else is a mistake. */
 static inline int link_is_away(int status)

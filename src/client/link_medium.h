@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct cancel;
 struct fab;
 struct link;
 struct liveness;
@@ -20,9 +21,10 @@ struct pool_name;
 
 /* See link.h, function by function. */
 struct link_medium {
-	int (*open)(const struct pool_name *, int flags, const struct pass_wish *,
+	int (*open)(const struct pool_name *, int flags, const struct pass_wish *, struct cancel *,
 		    struct link **out, char *error_text, size_t error_bytes);
 	void (*close)(struct link *);
+	void (*keep)(struct link *); /* NULL: nothing over it has to be waited for */
 	int (*connect)(struct link *, struct fab **out);
 	int (*is_held)(struct link *, uint32_t cn);
 	int (*is_served)(struct link *);

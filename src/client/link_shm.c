@@ -52,7 +52,7 @@ static int check_is_pool(const char *where, char *error_text, size_t error_bytes
 }
 
 static int open_shm(const struct pool_name *name, int flags, const struct pass_wish *beside,
-		    struct link **out, char *error_text, size_t error_bytes)
+		    struct cancel *cancel, struct link **out, char *error_text, size_t error_bytes)
 {
 	const char *where = name->where;
 	struct shm_link *s = calloc(1, sizeof(*s) + strlen(where) + 1);

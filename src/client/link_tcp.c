@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "access/pass.h"
+#include "base/cancel.h"
 #include "base/compiler.h"
 #include "base/status.h"
 #include "client/link.h"
@@ -31,7 +32,8 @@
 struct tcp_link {
 	struct link link;
 	struct tcp_settings settings;
-	struct pass *pass; /* what is shown at the node, or NULL */
+	struct pass *pass;     /* what is shown at the node, or NULL */
+	struct cancel *cancel; /* of those who opened it; NULL: none, or none any more */
 	struct tcp_control *control;
 	struct wire_welcome welcome;
 	struct liveness liveness;
@@ -137,9 +139,19 @@ static void close_tcp(struct link *l)
 {
 	struct tcp_link *t = (struct tcp_link *)l;
 
+	cancel_watch(t->cancel, NULL);
 	tcp_control_close(t->control);
 	pass_close(t->pass);
 	free(t);
+}
+
+static void keep_tcp(struct link *l)
+{
+	struct tcp_link *t = (struct tcp_link *)l;
+
+	cancel_watch(t->cancel, NULL);
+	t->settings.cancel = NULL;
+	t->cancel = NULL;
 }
 
 static int reach(struct tcp_link *t, char *error_text, size_t error_bytes)
@@ -157,7 +169,7 @@ static int reach(struct tcp_link *t, char *error_text, size_t error_bytes)
 }
 
 static int open_tcp(const struct pool_name *name, int flags, const struct pass_wish *beside,
-		    struct link **out, char *error_text, size_t error_bytes)
+		    struct cancel *cancel, struct link **out, char *error_text, size_t error_bytes)
 {
 	int status = refuse_latency(name, error_text, error_bytes);
 	struct tcp_link *t = status ? NULL : calloc(1, sizeof(*t));
@@ -174,6 +186,8 @@ static int open_tcp(const struct pool_name *name, int flags, const struct pass_w
 	t->settings.joins = 1;
 	t->settings.lost = &t->lost;
 	t->settings.heard_ns = &t->heard_ns;
+	t->settings.cancel = t->cancel = cancel;
+	cancel_watch(cancel, &t->lost); /* those that are welcome, too */
 	pool_clock_init(&t->clock, &clock_source, t);
 	t->liveness = (struct liveness){t, hold, release};
 	status = open_pass(name, beside, &t->pass, error_text, error_bytes);
@@ -247,6 +261,7 @@ static int probe_tcp(const struct pool_name *name, char *error_text, size_t erro
 const struct link_medium link_tcp = {
     .open = open_tcp,
     .close = close_tcp,
+    .keep = keep_tcp,
     .connect = connect_tcp,
     .is_held = is_held_tcp,
     .is_served = is_served_tcp,

@@ -58,7 +58,8 @@ static int read_view(struct found *f, struct error_out *e)
 
 static int find(struct client *c, struct found *f, struct error_out *e)
 {
-	int status = attachment_open(f->name, &c->options, &f->attachment, f->why, sizeof(f->why));
+	int status =
+	    attachment_open(f->name, &c->options, NULL, &f->attachment, f->why, sizeof(f->why));
 
 	if (status && c->name_count > 1 && link_is_away(status))
 		return 0;

@@ -12,6 +12,10 @@
  * They cannot once the id we had there was taken back, because that needs the proof that whoever
  * had it can post no more, and that what he posted has landed (pool/registry.h).  So that is waited
  * for; and if it does not come, the node is flushed: what lands later has an older generation.
+ *
+ * Whoever closes the client does not wait for a node that the thread waits for: everything it does
+ * to reach one is cancelled (base/cancel.h).  Publishing and the beginning of the end are under the
+ * lock, so an attachment is either published, and leaves in order, or was given up.
  */
 #include <errno.h>
 #include <signal.h>
@@ -127,7 +131,7 @@ void member_came(struct client *c, struct member *m, struct attachment *a)
 /* ---- coming back -------------------------------------------------------------------------- */
 
 /* Was what we left there taken back, so that nothing of it can land any more? */
-static int is_fenced(struct attachment *a, const struct member *m)
+static int is_fenced(struct attachment *a, const struct member *m, const struct cancel *cancel)
 {
 	struct recover_report report = {0};
 	uint32_t dead_count;
@@ -146,6 +150,8 @@ static int is_fenced(struct attachment *a, const struct member *m)
 			return status;
 		if (id != m->line_id)
 			return 1;
+		if (cancel_is_fired(cancel))
+			return FORGE_E_AGAIN;
 		nanosleep(&nap, NULL);
 	}
 	return 0;
@@ -171,7 +177,7 @@ static int bring_back(struct client *c, struct member *m, struct attachment *a, 
 	int status = attachment_join(a, c->spread_epoch, text, text_bytes);
 
 	if (!status && is_same && m->line_id) {
-		status = is_fenced(a, m);
+		status = is_fenced(a, m, &c->cancel);
 		if (status == 0)
 			member_refuse_all(c, m);
 		status = status < 0 ? status : 0;
@@ -231,7 +237,7 @@ static void try_name(struct client *c, const char *name)
 	struct attachment *a;
 	struct member *m;
 	char text[512] = "";
-	int status = attachment_open(name, &c->options, &a, text, sizeof(text));
+	int status = attachment_open(name, &c->options, &c->cancel, &a, text, sizeof(text));
 
 	if (!status) {
 		status = recognise(c, name, a, &m, text, sizeof(text));
@@ -240,7 +246,7 @@ static void try_name(struct client *c, const char *name)
 		if (status)
 			attachment_drop(a);
 	}
-	if (status)
+	if (status && !cancel_is_fired(&c->cancel))
 		tell(c, name, text);
 }
 
@@ -336,9 +342,14 @@ int mend_start(struct client *c)
 	sigfillset(&all);
 	pthread_mutex_lock(&c->lock);
 	if (!c->is_mending && !c->is_closing) {
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		status = pthread_create(&c->mender, NULL, mend, c) ? FORGE_E_SYSTEM : 0;
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		status = cancel_open(&c->cancel);
+		if (!status) {
+			pthread_sigmask(SIG_SETMASK, &all, &before);
+			status = pthread_create(&c->mender, NULL, mend, c) ? FORGE_E_SYSTEM : 0;
+			pthread_sigmask(SIG_SETMASK, &before, NULL);
+			if (status)
+				cancel_close(&c->cancel);
+		}
 		c->is_mending = !status;
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -347,13 +358,20 @@ int mend_start(struct client *c)
 
 void mend_stop(struct client *c)
 {
-	if (forked_since(c->forked_mark))
+	if (forked_since(c->forked_mark)) {
+		if (c->is_mending)
+			cancel_close(&c->cancel);
 		return;
+	}
 	pthread_mutex_lock(&c->lock);
 	c->is_closing = 1;
+	if (c->is_mending)
+		cancel_fire(&c->cancel);
 	pthread_cond_signal(&c->wake);
 	pthread_mutex_unlock(&c->lock);
-	if (c->is_mending)
-		pthread_join(c->mender, NULL);
+	if (!c->is_mending)
+		return;
+	pthread_join(c->mender, NULL);
 	c->is_mending = 0;
+	cancel_close(&c->cancel);
 }

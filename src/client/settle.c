@@ -102,9 +102,13 @@ static int publish_if_done(struct settling *s, struct attachment *a)
 	pthread_mutex_lock(&s->client->lock);
 	if (atomic_load(&s->client->is_outdated))
 		s->status = FORGE_E_SPREAD;
+	else if (s->client->is_closing)
+		s->status = FORGE_E_AGAIN;
 	done = !s->status && !r->is_too_much && s->at == r->used;
-	if (done)
+	if (done) {
+		link_keep(a->link);
 		member_came(s->client, s->member, a);
+	}
 	pthread_mutex_unlock(&s->client->lock);
 	return done;
 }

@@ -32,6 +32,7 @@
 
 #define TCP_BUFFER_BYTES 65536u
 
+struct cancel;
 struct pass;
 
 /* Where the node is, and as whom to come; 0 in any number means its default. */
@@ -43,6 +44,8 @@ struct tcp_settings {
 	uint64_t fingerprint;	 /* of the layout one was built with; 0: any */
 	uint32_t deadline_ms;	 /* of an op, and of connecting */
 	const struct pass *pass; /* key and TLS, borrowed while one dials; NULL: none */
+	/* Dialling ends when it is fired; borrowed likewise, NULL: nobody ends it. */
+	const struct cancel *cancel;
 	/*
 	 * NULL, or shared by all connections of the instance, 0 at first, and borrowed by them: the
 	 * one that loses the node sets it, and then all have lost it (doc/wire.md).
@@ -89,9 +92,9 @@ void tcp_instance(uint8_t out[WIRE_INSTANCE_BYTES]);
 /*
  * Connect, and say hello.  *welcome is what the node is.  Waits, at most deadline_ms for each
  * address of the host.  error_text (never NULL) names the node and the remedy.
- * 0; FORGE_E_NODE when nobody answers there, or not in time; FORGE_E_INVAL for a name that cannot
- * be; FORGE_E_LAYOUT, FORGE_E_DENIED, FORGE_E_AGAIN when the node refuses; FORGE_E_NO_MEMORY;
- * FORGE_E_SYSTEM.
+ * 0; FORGE_E_NODE when nobody answers there, or not in time, or it was cancelled; FORGE_E_INVAL for
+ * a name that cannot be; FORGE_E_LAYOUT, FORGE_E_DENIED, FORGE_E_AGAIN when the node refuses;
+ * FORGE_E_NO_MEMORY; FORGE_E_SYSTEM.
  */
 int tcp_open(const struct tcp_settings *, struct wire_welcome *welcome, char *error_text,
 	     size_t error_bytes, struct fab **out);

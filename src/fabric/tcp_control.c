@@ -140,6 +140,8 @@ static int receive_all(struct tcp_control *c, void *buf, size_t bytes, uint64_t 
 			tcp_hear(c->heard_ns, looked_ns);
 			continue;
 		}
+		if (c->all_lost && atomic_load_explicit(c->all_lost, memory_order_relaxed))
+			return FORGE_E_NODE;
 		uint64_t now_ns = clock_now_ns(clock_monotonic());
 
 		if (now_ns - looked_ns > TCP_AWAY_NS)

@@ -42,7 +42,7 @@ void tcp_instance(uint8_t out[WIRE_INSTANCE_BYTES])
 }
 
 /* A connected socket, or -1 with errno. */
-static int connect_to(const struct sockaddr *address, socklen_t bytes, uint32_t deadline_ms)
+static int connect_to(const struct tcp_settings *s, const struct sockaddr *address, socklen_t bytes)
 {
 	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int error = 0;
@@ -54,8 +54,8 @@ static int connect_to(const struct sockaddr *address, socklen_t bytes, uint32_t 
 		error = errno;
 	/* EAGAIN: a Unix socket whose node has not accepted many others yet. */
 	if (error == EINPROGRESS || error == EINTR) {
-		if (!dial_wait_until(fd, POLLOUT, dial_now_ms() + deadline_ms))
-			error = ETIMEDOUT;
+		if (!dial_wait_until(s, fd, POLLOUT, dial_now_ms() + tcp_deadline_ms(s)))
+			error = errno;
 		else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0)
 			error = errno;
 	}
@@ -87,6 +87,8 @@ static int fail_connect(const char *where, uint32_t deadline_ms, struct error_ou
 			      "no node listens on %s: start 'forge node --listen %s', or check the "
 			      "name",
 			      where, where);
+	case ECANCELED:
+		return REFUSE(e, FORGE_E_NODE, "connecting to %s was given up", where);
 	case ETIMEDOUT:
 		return REFUSE(e, FORGE_E_NODE,
 			      "%s did not answer within %u ms: is its host up, and does a firewall "
@@ -115,13 +117,16 @@ static int dial_unix(const struct tcp_place *p, const struct tcp_settings *s, st
 
 	strcpy(address.sun_path, p->path);
 	do {
-		fd = connect_to((struct sockaddr *)&address, sizeof(address), deadline_ms);
+		fd = connect_to(s, (struct sockaddr *)&address, sizeof(address));
 		if (fd >= 0)
 			return fd;
 		/* Its backlog is full, and there is nothing to wait on. */
-		if (errno == EAGAIN)
-			poll(NULL, 0, 1);
-	} while (errno == EAGAIN && dial_now_ms() < end_ms);
+		if (errno != EAGAIN)
+			break;
+		dial_wait_until(s, -1, 0, dial_now_ms() + 1);
+		if (dial_now_ms() < end_ms && errno != ECANCELED)
+			errno = EAGAIN;
+	} while (errno == EAGAIN);
 	return fail_connect(s->where, deadline_ms, e);
 }
 
@@ -136,8 +141,8 @@ static int dial_tcp(const struct tcp_place *p, const struct tcp_settings *s, str
 		return REFUSE(e, FORGE_E_NODE, "%s: there is no host %s (%s): check its name",
 			      s->where, p->host, gai_strerror(error));
 	errno = ENOENT;
-	for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next)
-		fd = connect_to(a->ai_addr, a->ai_addrlen, tcp_deadline_ms(s));
+	for (struct addrinfo *a = found; a && fd < 0 && errno != ECANCELED; a = a->ai_next)
+		fd = connect_to(s, a->ai_addr, a->ai_addrlen);
 	error = errno;
 	freeaddrinfo(found);
 	errno = error;

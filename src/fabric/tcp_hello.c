@@ -42,10 +42,8 @@ static int receive_all(struct greeting *g, void *buf, size_t bytes)
 		n = tcp_stream_receive(g->stream, &iov, 1);
 		if (n < 0)
 			return FORGE_E_NODE;
-		if (n == 0 && !dial_wait_until(g->stream->fd, POLLIN, g->end_ms)) {
-			errno = ETIMEDOUT;
+		if (n == 0 && !dial_wait_until(g->settings, g->stream->fd, POLLIN, g->end_ms))
 			return FORGE_E_NODE;
-		}
 		at += n;
 		bytes -= (size_t)n;
 	}
@@ -66,6 +64,8 @@ static int fail_hello(const struct greeting *g)
 	const char *where = g->settings->where;
 	char why[160];
 
+	if (errno == ECANCELED)
+		return REFUSE(g->e, FORGE_E_NODE, "connecting to %s was given up", where);
 	if (errno == ETIMEDOUT)
 		return REFUSE(g->e, FORGE_E_NODE,
 			      "%s accepted the connection and then said nothing: is it a memory "
@@ -91,6 +91,8 @@ static int fail_tls(const struct greeting *g)
 	const char *where = g->settings->where;
 	char why[160];
 
+	if (errno == ECANCELED)
+		return fail_hello(g);
 	if (errno == ETIMEDOUT)
 		return REFUSE(g->e, FORGE_E_NODE,
 			      "%s accepted the connection, but did not go on with TLS: is it a "
@@ -117,9 +119,10 @@ static int encrypt(struct greeting *g, const char *host)
 	while (tls_handshake(tls)) {
 		short events = tls_wants_out(tls) ? POLLOUT : POLLIN;
 
-		if (errno == EAGAIN && !dial_wait_until(g->stream->fd, events, g->end_ms))
-			errno = ETIMEDOUT;
-		if (errno == ETIMEDOUT || (errno != EAGAIN && errno != EINTR))
+		if (errno == EINTR)
+			continue;
+		if (errno != EAGAIN ||
+		    !dial_wait_until(g->settings, g->stream->fd, events, g->end_ms))
 			return fail_tls(g);
 	}
 	return FORGE_OK;

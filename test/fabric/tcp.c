@@ -6,6 +6,7 @@
  * can look at the memory they serve.
  */
 #include <malloc.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "access/pass.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "tcp_world.h"
@@ -319,6 +322,149 @@ static void test_no_node(void **state)
 	assert_null(f);
 }
 
+/* ---- giving up ---------------------------------------------------------------------------- */
+
+struct dialler {
+	struct tcp_settings settings;
+	struct tcp_control *control; /* to ask over, or NULL: dial */
+	pthread_t thread;
+	int status;
+	char error[512];
+};
+
+static void *dial(void *argument)
+{
+	struct dialler *d = argument;
+	struct wire_welcome welcome;
+	uint64_t node_ns;
+	struct fab *f;
+
+	if (d->control)
+		d->status = tcp_control_time(d->control, &node_ns);
+	else
+		d->status = tcp_open(&d->settings, &welcome, d->error, sizeof(d->error), &f);
+	return NULL;
+}
+
+/* A listener whom nobody serves, with room for one that nobody accepted. */
+static int silent_listener(char *where, size_t bytes)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+	assert_int_equal(listen(fd, 0), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+	snprintf(where, bytes, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+	return fd;
+}
+
+/* How far one comes with a node that says nothing. */
+enum silence { BACKLOG_FULL, AFTER_CONNECT, IN_TLS };
+
+/*
+ * The deadline is ten minutes, which this test does not have: it ends because the wait does.  What
+ * is listened to with a full backlog answers no SYN.
+ */
+static void run_cancelled(enum silence where_silent)
+{
+	const struct pass_wish with_tls = {.tls = 1};
+	struct dialler d = {.settings = {.deadline_ms = 600000}};
+	struct cancel cancel;
+	char where[64];
+	unsigned char byte;
+	int fd = silent_listener(where, sizeof(where)), peer = -1;
+	struct pass *pass = NULL;
+	struct dialler filler[2];
+
+	assert_int_equal(cancel_open(&cancel), 0);
+	tcp_instance(d.settings.instance);
+	d.settings.where = where;
+	d.settings.cancel = &cancel;
+	if (where_silent == IN_TLS)
+		assert_int_equal(pass_open(&with_tls, &pass, d.error, sizeof(d.error)), 0);
+	d.settings.pass = pass;
+	for (unsigned i = 0; i < 2 && where_silent == BACKLOG_FULL; i++) {
+		filler[i] = d;
+		assert_int_equal(pthread_create(&filler[i].thread, NULL, dial, &filler[i]), 0);
+	}
+	assert_int_equal(pthread_create(&d.thread, NULL, dial, &d), 0);
+	if (where_silent != BACKLOG_FULL) {
+		peer = accept(fd, NULL, NULL);
+		assert_true(peer >= 0);
+		/* It has begun to say something. */
+		assert_int_equal(recv(peer, &byte, 1, 0), 1);
+		assert_int_equal(byte == WIRE_TLS_FIRST, where_silent == IN_TLS);
+	}
+	cancel_fire(&cancel);
+	for (unsigned i = 0; i < 2 && where_silent == BACKLOG_FULL; i++)
+		assert_int_equal(pthread_join(filler[i].thread, NULL), 0);
+	assert_int_equal(pthread_join(d.thread, NULL), 0);
+	assert_int_equal(d.status, FORGE_E_NODE);
+	assert_non_null(strstr(d.error, "given up"));
+	/* Nor does anybody begin to wait when it has been fired. */
+	dial(&d);
+	assert_int_equal(d.status, FORGE_E_NODE);
+	if (peer >= 0)
+		close(peer);
+	close(fd);
+	pass_close(pass);
+	cancel_close(&cancel);
+}
+
+/* A node that freezes when one was welcome: what is asked of it ends, too. */
+static void run_cancelled_when_frozen(void)
+{
+	struct dialler d = {0};
+	struct cancel cancel;
+	_Atomic int lost = 0;
+	struct world w;
+
+	open_child(&w, places[0]);
+	d.settings = settings_for(&w);
+	d.settings.deadline_ms = 600000;
+	d.settings.lost = &lost;
+	d.settings.cancel = &cancel;
+	assert_int_equal(cancel_open(&cancel), 0);
+	cancel_watch(&cancel, &lost);
+	d.control = must_control(&d.settings);
+	struct fab *f = must_open(&d.settings);
+	uint64_t word;
+	struct fab_op op = fab_read(FAB_DATA, 8, &word, sizeof(word));
+
+	assert_int_equal(kill(w.pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(w.pid, NULL, WUNTRACED), w.pid);
+	assert_int_equal(pthread_create(&d.thread, NULL, dial, &d), 0);
+	fab_post(f, &op, 1);
+	fab_kick(f);
+	fab_poll(f);
+	assert_int_equal(op.status, FAB_PENDING);
+	cancel_fire(&cancel);
+	assert_int_equal(pthread_join(d.thread, NULL), 0);
+	assert_int_equal(d.status, FORGE_E_NODE);
+	fab_poll(f);
+	assert_int_equal(op.status, FORGE_E_NODE);
+	/* What is taken back is not touched any more; who comes late is told at once. */
+	cancel_watch(&cancel, NULL);
+	lost = 0;
+	cancel_watch(&cancel, &lost);
+	assert_int_equal(lost, 1);
+	fab_close(f);
+	tcp_control_close(d.control);
+	cancel_close(&cancel);
+	close_world(&w);
+}
+
+static void test_cancelled(void **state)
+{
+	run_cancelled(BACKLOG_FULL);
+	run_cancelled(AFTER_CONNECT);
+	run_cancelled(IN_TLS);
+	run_cancelled_when_frozen();
+}
+
 /* ---- much at once ------------------------------------------------------------------------- */
 
 /* Far more than both sockets hold, both ways at once, in one go: nobody waits for the other. */
@@ -593,6 +739,7 @@ int main(void)
 	    cmocka_unit_test(test_deadline_of_one),
 	    cmocka_unit_test(test_busy_is_not_silent),
 	    cmocka_unit_test(test_no_node),
+	    cmocka_unit_test(test_cancelled),
 	    cmocka_unit_test(test_full_both_ways),
 	    cmocka_unit_test(test_many_posts),
 	    cmocka_unit_test(test_slow_reader),

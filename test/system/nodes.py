@@ -11,6 +11,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -548,6 +549,34 @@ def a_frozen_node_is_lost_and_thaws(t):
         assert len(c.get_many(names * 50)) == len(found)
         frozen.process.send_signal(signal.SIGCONT)
         wait_until(lambda: len(c.get_many(names)) == 200, "it does not come back")
+
+
+@case
+def nobody_waits_for_a_silent_node_at_the_end(t):
+    """The client's thread is in the middle of reaching it, and would be for an hour."""
+    forge = module(t)
+    _, start = behind(t, "a", "tcp://127.0.0.1:0")
+    lost = start("--size", "16M")
+    other = behind(t, "b")[1]("--size", "16M")
+    pool = lost.listens[0] + "?timeout=1h," + other.ready.split()[1]
+    names = [f"key{i}" for i in range(200)]
+    with forge.Cache(pool) as c:
+        for key in names:
+            c.set(key, b"v")
+        lost.end(signal.SIGKILL)
+        wait_until(lambda: len(c.get_many(names)) < 200, "the loss is not noticed")
+        with socket.socket() as silent:
+            silent.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            silent.bind(("127.0.0.1", int(lost.listens[0].rsplit(":", 1)[1])))
+            silent.listen()
+            silent.settimeout(PATIENCE_S)
+            with silent.accept()[0] as peer:
+                peer.settimeout(PATIENCE_S)
+                assert peer.recv(1)  # it is waited for now
+                assert len(c.get_many(names)) < 200
+                c.close()
+                while peer.recv(4096):
+                    pass
 
 
 @case
