@@ -25,7 +25,10 @@ struct attachment {
 	uint8_t is_joined;
 	_Atomic uint8_t is_lost;
 	_Atomic uint32_t counts;
-	/* Connections made ahead, so that no operation has to make one; the client's lock. */
+	/*
+	 * Connections made ahead, so that no operation has to make one: the mender's until it is
+	 * published, then under the client's lock.
+	 */
 	struct fab **spares;
 	uint32_t spare_count;
 };

@@ -176,6 +176,10 @@ static int take_places(struct session *s)
 		struct cache *cache;
 
 		status = view_cache(&s->view, i, &cache);
+		if (!status && !s->view.places[i].counts) {
+			view_lost(&s->view, i);
+			status = FORGE_E_NODE;
+		}
 		if (status == FORGE_E_NODE && (c->member_count > 1 || !member_now(c->members)))
 			status = 0;
 	}
@@ -190,7 +194,10 @@ static int session_attach(struct session *s)
 
 	s->view.is_own = 1;
 	s->view.lead.index = s->index;
-	return status ? status : take_places(s);
+	if (!status)
+		status = take_places(s);
+	s->is_begun = 1;
+	return status;
 }
 
 int session_open(struct client *c, struct session **out, char *error_text, size_t error_bytes)

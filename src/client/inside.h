@@ -88,6 +88,7 @@ struct session {
 	struct seat **seats; /* [member_count]; NULL: none */
 	struct fab_counts verbs;
 	uint32_t index;
+	uint8_t is_begun; /* session_open() has been to all members that were up */
 	struct view view;
 	struct cache_counters sum; /* of session_counters() */
 };
@@ -138,9 +139,10 @@ int member_refuse(struct client *, struct member *, struct cache_key);
 int member_refuse_all(struct client *, struct member *);
 
 /*
- * Delete at a member that is back what was refused meanwhile, and publish it when nothing is left;
- * by the mender, with a seat of its own.  0; FORGE_E_NODE, FORGE_E_AGAIN, FORGE_E_NO_MEMORY, and
- * then the member is lost as before and knows what is left.
+ * Delete at a member that is back what was refused meanwhile, and publish it when nothing is left
+ * and there is a connection for every session; by the mender, with a seat of its own.  0;
+ * FORGE_E_NODE, FORGE_E_AGAIN, FORGE_E_NO_MEMORY, and then the member is lost as before and knows
+ * what is left.
  */
 int settle(struct client *, struct member *, struct seat *);
 
@@ -150,9 +152,13 @@ void mend_stop(struct client *);
 
 /* ---- seat.c ------------------------------------------------------------------------------- */
 
-/* Seat numbered `index` in the process.  Holds the attachment.  0, FORGE_E_NODE, _NO_MEMORY. */
-int seat_open(struct client *, struct attachment *, uint32_t index, struct fab_counts *verbs,
-	      struct seat **out);
+/*
+ * Seat numbered `index` in the process.  Holds the attachment.  Of a session that has begun its
+ * connection was made ahead, and nothing is waited for; else it connects.  Its cache counts in the
+ * pool only when it is told to.  0, FORGE_E_NODE, FORGE_E_NO_MEMORY.
+ */
+int seat_open(struct client *, struct attachment *, uint32_t index, int is_begun,
+	      struct fab_counts *verbs, struct seat **out);
 
 /* Give back what it holds of the pool, unless that is the parent's or lost.  Waits. */
 void seat_drain(struct seat *);

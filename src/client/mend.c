@@ -157,17 +157,6 @@ static int is_fenced(struct attachment *a, const struct member *m, const struct 
 	return 0;
 }
 
-/* As many as there are sessions; who finds none makes his own. */
-static void connect_ahead(struct client *c, struct attachment *a)
-{
-	uint32_t n = atomic_load(&c->sessions_live);
-
-	a->spares = calloc(n ? n : 1, sizeof(struct fab *));
-	while (a->spares && a->spare_count < n &&
-	       attachment_connect(a, &a->spares[a->spare_count]) == 0)
-		a->spare_count++;
-}
-
 static int bring_back(struct client *c, struct member *m, struct attachment *a, char *text,
 		      size_t text_bytes)
 {
@@ -183,9 +172,9 @@ static int bring_back(struct client *c, struct member *m, struct attachment *a, 
 		status = status < 0 ? status : 0;
 	}
 	if (!status)
-		status = seat_open(c, a, c->options.session_count, NULL, &seat);
+		status = seat_open(c, a, c->options.session_count, 0, NULL, &seat);
 	if (!status)
-		connect_ahead(c, a);
+		status = cache_count_in_pool(&seat->cache);
 	if (!status)
 		status = settle(c, m, seat);
 	if (seat) {

@@ -1,4 +1,9 @@
-/* seat.c: a session's connection and lane at one member. */
+/*
+ * seat.c: a session's connection and lane at one member.
+ *
+ * A member that comes back brings a connection for every session that was open (settle.c), so that
+ * none has to be made on the thread of one, whose other operations would wait for it.
+ */
 #include <stdlib.h>
 
 #include "client/inside.h"
@@ -14,9 +19,9 @@ static struct fab *take_spare(struct client *c, struct attachment *a)
 	return fab;
 }
 
-static int connect(struct client *c, struct seat *s, struct fab_counts *verbs)
+static int connect(struct client *c, struct seat *s, int is_begun, struct fab_counts *verbs)
 {
-	s->fab = take_spare(c, s->of);
+	s->fab = is_begun ? take_spare(c, s->of) : NULL;
 	int status = s->fab ? 0 : attachment_connect(s->of, &s->fab);
 
 	if (!status && c->options.count_verbs && verbs) {
@@ -28,8 +33,8 @@ static int connect(struct client *c, struct seat *s, struct fab_counts *verbs)
 	return status;
 }
 
-int seat_open(struct client *c, struct attachment *a, uint32_t index, struct fab_counts *verbs,
-	      struct seat **out)
+int seat_open(struct client *c, struct attachment *a, uint32_t index, int is_begun,
+	      struct fab_counts *verbs, struct seat **out)
 {
 	struct seat *s = calloc(1, sizeof(*s));
 
@@ -38,7 +43,7 @@ int seat_open(struct client *c, struct attachment *a, uint32_t index, struct fab
 	attachment_hold(a);
 	s->of = a;
 	s->users = 1;
-	int status = connect(c, s, verbs);
+	int status = connect(c, s, is_begun, verbs);
 
 	if (!status) {
 		worker_init(&s->worker, s->fab, clock_monotonic(), c->options.seed + index);
@@ -47,8 +52,6 @@ int seat_open(struct client *c, struct attachment *a, uint32_t index, struct fab
 	}
 	if (!status)
 		status = cache_init(&s->cache, &s->worker, &a->cn, &s->lane);
-	if (!status)
-		status = cache_count_in_pool(&s->cache);
 	if (status) {
 		seat_drop(s);
 		return status;

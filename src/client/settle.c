@@ -1,8 +1,14 @@
 /*
- * settle.c: deleting what was refused, before a member is used again.
+ * settle.c: what is done before a member is used again: deleting what was refused, and connecting.
  *
  * Over a network many deletes are under way at once, each on a fiber: there may be tens of
  * thousands of keys, and until all are gone the member's other keys are missed.
+ *
+ * Every session that is open gets a connection ahead, lest its thread, and whatever else runs on
+ * it, waits while one is made.  The argument: a session counts itself in sessions_live before it
+ * looks, under the lock, whether the member is up; the member comes up under the lock only when
+ * there are as many connections as sessions_live says.  So whoever found it down is in that count.
+ * Who opens a session later connects by himself, and leaves those to others.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +99,26 @@ static void delete_beside(struct settling *s, struct seat *seat)
 	fiber_loop_destroy(loop);
 }
 
+/* A connection for each session that is open. */
+static int connect_ahead(struct client *c, struct attachment *a)
+{
+	uint32_t n = atomic_load(&c->sessions_live);
+	int status = 0;
+
+	if (n <= a->spare_count)
+		return 0;
+	struct fab **spares = realloc(a->spares, n * sizeof(struct fab *));
+
+	if (!spares)
+		return FORGE_E_NO_MEMORY;
+	a->spares = spares;
+	while (!status && a->spare_count < n) {
+		status = attachment_connect(a, &spares[a->spare_count]);
+		a->spare_count += !status;
+	}
+	return status;
+}
+
 /* Published under the lock: what is refused from then on is somebody else's to see to. */
 static int publish_if_done(struct settling *s, struct attachment *a)
 {
@@ -104,7 +130,8 @@ static int publish_if_done(struct settling *s, struct attachment *a)
 		s->status = FORGE_E_SPREAD;
 	else if (s->client->is_closing)
 		s->status = FORGE_E_AGAIN;
-	done = !s->status && !r->is_too_much && s->at == r->used;
+	done = !s->status && !r->is_too_much && s->at == r->used &&
+	       a->spare_count >= atomic_load(&s->client->sessions_live);
 	if (done) {
 		link_keep(a->link);
 		member_came(s->client, s->member, a);
@@ -136,6 +163,8 @@ int settle(struct client *c, struct member *m, struct seat *seat)
 
 	while (!s.status && !publish_if_done(&s, seat->of)) {
 		flush(&s, seat);
+		if (!s.status)
+			s.status = connect_ahead(c, seat->of);
 		if (s.status)
 			break;
 		if (fab_caps(seat->fab)->completes_at_post)

@@ -19,7 +19,7 @@ static void place_close(struct view *v, struct place *p)
 	*p = (struct place){0};
 }
 
-/* The session's seat at a member that is up, anew if it came back.  Waits. */
+/* The session's seat at a member that is up, anew if it came back. */
 static MAY_WAIT int seat_at(struct session *s, uint32_t i, struct attachment *now,
 			    struct seat **out)
 {
@@ -29,7 +29,7 @@ static MAY_WAIT int seat_at(struct session *s, uint32_t i, struct attachment *no
 	if (!old || old->of != now) {
 		s->seats[i] = NULL;
 		seat_drop(old);
-		status = seat_open(s->client, now, s->index, &s->verbs, &s->seats[i]);
+		status = seat_open(s->client, now, s->index, s->is_begun, &s->verbs, &s->seats[i]);
 	}
 	*out = s->seats[i];
 	return status;
@@ -45,7 +45,6 @@ static MAY_WAIT int place_open(struct view *v, uint32_t i, struct attachment *no
 		return status;
 	if (v->is_own) {
 		p->cache = &seat->cache;
-		p->counts = 1;
 	} else {
 		worker_init(&p->own_worker, seat->fab, clock_monotonic(),
 			    prng_u64(&seat->worker.prng));

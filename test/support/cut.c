@@ -24,6 +24,16 @@ static int cut_reg(struct fab *f, void *buf, size_t bytes)
 	return fab_reg(((struct cut_fab *)f)->inner, buf, bytes);
 }
 
+/* Can one more connection be made? */
+static int may_connect(struct cut *cut)
+{
+	uint32_t left = atomic_load(&cut->connects_left);
+
+	while (left > 1 && !atomic_compare_exchange_weak(&cut->connects_left, &left, left - 1))
+		;
+	return !atomic_load(&cut->is_down) && left != 1;
+}
+
 /* Is this the verb at which it is cut? */
 static int is_last(struct cut *cut)
 {
@@ -92,7 +102,7 @@ int cuts_wrap(void *context, uint64_t pool_id, struct fab *inner, struct fab **o
 	else
 		atomic_fetch_add(&cuts->connects_by_others, 1);
 	c->times = atomic_load(&cut->times);
-	if (atomic_load(&cut->is_down)) {
+	if (!may_connect(cut)) {
 		atomic_fetch_add(&cuts->connects_refused, 1);
 		fab_close(inner);
 		free(c);

@@ -22,6 +22,8 @@ struct cut {
 	/* Cut at the n-th verb from now, counted down; 0: no. */
 	_Atomic uint64_t verbs_left;
 	_Atomic int last_lands; /* that verb takes effect, and fails all the same */
+	/* So many more connections can be made, less one; 0: any number. */
+	_Atomic uint32_t connects_left;
 };
 
 struct cuts {

@@ -352,6 +352,70 @@ static void test_loss(void **state)
 	close_rig(&r);
 }
 
+static void nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/*
+ * The node is back when there is a connection for each session, and not before: whoever opens one
+ * meanwhile takes nobody's, and when none can be made its keys miss, and no operation tries.
+ */
+static void test_connected_ahead(void **state)
+{
+	struct rig r;
+	struct session *second;
+	uint64_t losses, returns = 0;
+	unsigned n = 0;
+
+	open_rig(&r);
+	while (member_of(&r, n) != 1)
+		n++;
+	struct cut *cut = cut_of(&r, 1);
+
+	for (unsigned round = 1; round <= 2; round++) {
+		assert_int_equal(set(&r, n, round), 0);
+		cut_down(cut);
+		assert_int_equal(version_of(&r, n), -1);
+		/* What the connections held is let go of. */
+		session_tend(r.session);
+		if (round == 2) {
+			session_tend(second);
+			uint32_t refused = atomic_load(&r.cuts.connects_refused);
+
+			/* One to look, one to delete by, none for the two sessions. */
+			atomic_store(&cut->connects_left, 3);
+			atomic_store(&r.cuts.connects_by_user, 0);
+			atomic_store(&cut->is_down, 0);
+			while (atomic_load(&r.cuts.connects_refused) == refused)
+				nap();
+			for (unsigned i = 0; i < KEYS; i++)
+				assert_int_equal(version_of(&r, i), -1);
+			assert_int_equal(atomic_load(&r.cuts.connects_by_user), 0);
+			client_losses(r.client, &losses, &returns);
+			assert_int_equal(returns, 1);
+			atomic_store(&cut->connects_left, 0);
+		}
+		cut_up(cut);
+		for (unsigned i = 0; i < 20000 && returns < round; i++) {
+			client_losses(r.client, &losses, &returns);
+			nap();
+		}
+		assert_int_equal(returns, round);
+		if (round == 1 && session_open(r.client, &second, error, sizeof(error)))
+			fail_msg("%s", error);
+		atomic_store(&r.cuts.connects_by_user, 0);
+		assert_int_equal(version_of(&r, n), round);
+		assert_int_equal(session_tend(second), 0);
+		assert_int_equal(atomic_load(&r.cuts.connects_by_user), 0);
+	}
+	session_close(second);
+	detach(&r);
+	check_pools(&r, NULL);
+	attach(&r);
+	close_rig(&r);
+}
+
 /* More refused keys than are kept: the node comes back empty rather than with something old. */
 static void test_too_many_refused(void **state)
 {
@@ -689,6 +753,7 @@ int main(void)
 	    cmocka_unit_test(test_changes),
 	    cmocka_unit_test(test_formed_at_once),
 	    cmocka_unit_test(test_loss),
+	    cmocka_unit_test(test_connected_ahead),
 	    cmocka_unit_test(test_too_many_refused),
 	    cmocka_unit_test(test_refused_flush),
 	    cmocka_unit_test(test_half_way),

@@ -18,6 +18,7 @@ import time
 
 from harness import FORGE, PATIENCE_S, Node, Skip, case, main
 from memcache import Server, wait_until
+from proxy import Proxy
 
 SOURCE_ROOT, BUILD_ROOT = sys.argv[2:4]
 
@@ -577,6 +578,39 @@ def nobody_waits_for_a_silent_node_at_the_end(t):
                 c.close()
                 while peer.recv(4096):
                     pass
+
+
+@case
+def a_node_is_reached_again_beside_the_others(t):
+    """A way that swallows the last connections it would take: their sessions' other keys go on."""
+    _, start = behind(t, "a", "tcp://127.0.0.1:0")
+    node = start("--size", "16M")
+    other = behind(t, "b")[1]("--size", "16M")
+    keyed = b"get " + b" ".join(b"k%d" % i for i in range(50)) + b"\r\n"
+
+    def found(c):
+        c.send(keyed)
+        return c.until(b"END\r\n").count(b"VALUE")
+
+    with Proxy("127.0.0.1", int(node.listens[0].rsplit(":", 1)[1])) as way:
+        s = Server(t, "--pool", f"{way.name}?timeout=1h,{other.ready.split()[1]}", "-t", "2")
+        with s.connect() as c, s.connect() as d:
+            for i in range(50):
+                c.send(b"set k%d 0 0 2\r\n%02d\r\n" % (i, i))
+                c.until(b"STORED\r\n")
+            # Control, a look, one to delete by, one session; not the other's.
+            way.passes = 4
+            way.cut()
+            wait_until(lambda: way.silent > 0, "nobody connects again")
+            rest = found(c)
+            assert 10 < rest < 40, rest
+            for _ in range(200):
+                assert found(c) == found(d) == rest
+            assert way.silent == 1, way.silent
+            way.passes = None
+            way.cut()
+            wait_until(lambda: found(c) == found(d) == 50, "it does not come back")
+        assert s.end()[0] == 0
 
 
 @case
