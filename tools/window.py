@@ -2,20 +2,19 @@
 """How often groups are evicted before every compute node has flushed its hits: window.py FORGE
 
 Three simulated compute nodes, against workload, threads (the rate), poll interval and pauses.  Prints the
-share of evicted groups, how many batches of groups an eviction had to wait for, and what polls cost.
+share of evicted groups, that of hits which were flushed too late to be seen, how many batches of groups an eviction had to wait for, and what polls cost.
 """
 import json
 import subprocess
 import sys
 
 FORGE = sys.argv[1]
-KEYS = 200000
-OPERATIONS = 200000
+SMALL, LARGE = (200000, 200000), (2000000, 800000)  # keys, operations
 
 
-def run(workload, threads, interval_us, pause_us):
-    argv = [FORGE, "sim", "bench", "--workload", workload, "--keys", str(KEYS), "--cache-percent", "10",
-            "--cns", "3", "--threads", str(threads), "--ops", str(OPERATIONS), "--warmup", "100",
+def run(size, workload, threads, interval_us, pause_us):
+    argv = [FORGE, "sim", "bench", "--workload", workload, "--keys", str(size[0]), "--cache-percent", "10",
+            "--cns", "3", "--threads", str(threads), "--ops", str(size[1]), "--warmup", "100",
             "--poll-interval", f"{interval_us}us", "--pause", f"{pause_us}us", "--json", "-"]
     done = subprocess.run(argv, capture_output=True, check=True)
     return json.loads(done.stdout)
@@ -32,21 +31,23 @@ def find(tree, name):
     return None
 
 
-def row(workload, threads, interval_us, pause_us):
-    r = run(workload, threads, interval_us, pause_us)
+def row(size, workload, threads, interval_us, pause_us):
+    r = run(size, workload, threads, interval_us, pause_us)
     groups = find(r, "groups_regrouped") + find(r, "groups_requeued")
     unflushed, waits, polls = (find(r, name) for name in ("groups_unflushed", "flush_waits", "polls"))
+    late, flushed = find(r, "hits_late"), find(r, "hits_flushed")
     verbs = find(find(r, "verbs"), "all")["verbs"]
-    print(f"{workload:8} {3 * threads:7} {interval_us:8} {pause_us:8} {groups:7} {unflushed:9}"
-          f" {100 * unflushed / groups:7.2f} % {100 * waits / find(r, 'evictions'):6.1f} %"
+    print(f"{size[0]:8} {workload:8} {3 * threads:7} {interval_us:8} {pause_us:8} {groups:7} {unflushed:9}"
+          f" {100 * unflushed / groups:7.2f} % {100 * late / (late + flushed):7.2f} % {100 * waits / find(r, 'evictions'):6.1f} %"
           f" {100 * polls / verbs:6.2f} %", flush=True)
 
 
-print(f"{'workload':8} {'threads':>7} {'poll us':>8} {'pause us':>8} {'groups':>7} {'unflushed':>9} {'share':>9}"
-      f" {'waits':>8} {'polls':>8}")
+print(f"{'keys':>8} {'workload':8} {'threads':>7} {'poll us':>8} {'pause us':>8} {'groups':>7} {'unflushed':>9} {'share':>9}"
+      f" {'hits late':>9} {'waits':>8} {'polls':>8}")
 for load in ("ycsb-a", "ycsb-c"):
     for count in (4, 32):
         for interval in (25, 100, 400, 1600):
-            row(load, count, interval, 0)
-for pause in (50, 200, 1000, 3000):
-    row("ycsb-a", 32, 100, pause)
+            row(SMALL, load, count, interval, 0)
+for of in (SMALL, LARGE):
+    for pause in (50, 200, 1000, 3000):
+        row(of, "ycsb-a", 32, 100, pause)

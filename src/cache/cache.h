@@ -63,6 +63,7 @@
 	COUNTER(hits_counted, "hits that were counted; others met too new a group")             \
 	COUNTER(hits_flushed, "counts of them, and carried ones, added to rows")                \
 	COUNTER(hits_capped, "counts above what a flush may add, lost")                         \
+	COUNTER(hits_late, "counts of groups that were evicted before they could be flushed")   \
 	COUNTER(hits_judged, "counts an eviction of this node added by itself")                 \
 	COUNTER(flush_late, "groups evicted before this node could flush them")
 

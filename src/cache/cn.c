@@ -103,6 +103,8 @@ int cn_open(struct cn *cn, const struct pool *pool, const struct policy *policy,
 		     ((registry_incarnation(cn->member.id) + pool->pool_id) & 0xffffffu) << 32);
 	for (unsigned r = 0; r < RING_QUEUES; r++) {
 		cn->noted[r] = cursors.ring[r].head;
+		cn->window[r] = cn->window_groups;
+		atomic_store(&cn->head[r], cursors.ring[r].head);
 		atomic_store(&cn->flushed[r], cursors.ring[r].head);
 	}
 	struct registry_news news = {

@@ -45,6 +45,11 @@ struct cn_options {
  * effect of both.
  */
 #define CN_POLL_ADAPT 4u
+/*
+ * One group in so many may be evicted before every compute node has flushed it, where that is in
+ * the power of windows (poll.c).
+ */
+#define CN_UNFLUSHED_ONE_IN 100u
 /* Past lives of a chunk that may hold ghosts: 32 serve as well as all, 16 cost up to a point. */
 #define CN_LIVES 32u
 /*
@@ -129,7 +134,10 @@ struct cn {
 	_Atomic uint64_t recovered_ns; /* when somebody last looked */
 
 	atomic_flag polling;	/* held by the worker that polls; nobody waits for it */
-	uint32_t window_groups; /* the eviction window, by how many chunks are for groups */
+	uint32_t window_groups; /* the least eviction window, by how many chunks are for groups */
+	/* The window as this CN needs it, and groups that left the ring since it last changed. */
+	uint32_t window[RING_QUEUES];
+	uint64_t window_calm[RING_QUEUES];
 	uint64_t noted[RING_QUEUES];
 	_Atomic uint64_t flushed[RING_QUEUES];
 	/*

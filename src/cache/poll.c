@@ -22,6 +22,8 @@
 
 #define POLL_NODES_MAX 128u /* nodes READ at once */
 #define POLL_ROW_WORDS (LAYOUT_GROUP_OBJECTS_MAX / 8)
+/* Verbs of one group at most: a row and the words of its dead map. */
+#define POLL_GROUP_OPS (POLL_ROW_WORDS + LAYOUT_GROUP_OBJECTS_MAX / 64)
 
 /* Note the filled nodes among count READ from position on; returns the first unsettled one. */
 static uint64_t note_nodes(struct cn *cn, uint32_t ring, uint64_t position, uint64_t count,
@@ -117,7 +119,21 @@ static uint32_t take_counts(struct cache *c, uint32_t chunk, uint64_t *words, ui
 	return n;
 }
 
-static MAY_WAIT int flush_group(struct cache *c, uint32_t ring, uint64_t position)
+/* The verbs of several groups wait together: a long window is flushed in a few round trips. */
+struct flush {
+	struct fab_op ops[POLL_GROUP_OPS];
+	uint32_t count;
+};
+
+static MAY_WAIT int flush_post(struct cache *c, struct flush *f)
+{
+	uint32_t count = f->count;
+
+	f->count = 0;
+	return count ? flow_run(c->worker, f->ops, count) : 0;
+}
+
+static MAY_WAIT int flush_group(struct cache *c, struct flush *f, uint32_t ring, uint64_t position)
 {
 	struct cn *cn = c->cn;
 	const struct plan *p = &cn->pool->plan;
@@ -125,7 +141,6 @@ static MAY_WAIT int flush_group(struct cache *c, uint32_t ring, uint64_t positio
 					      memory_order_relaxed);
 	uint64_t words[POLL_ROW_WORDS];
 	uint32_t which[POLL_ROW_WORDS];
-	struct fab_op ops[POLL_ROW_WORDS + LAYOUT_GROUP_OBJECTS_MAX / 64];
 	uint64_t dead[LAYOUT_GROUP_OBJECTS_MAX / 64];
 
 	if (!noted_already(cn, ring, position))
@@ -136,20 +151,85 @@ static MAY_WAIT int flush_group(struct cache *c, uint32_t ring, uint64_t positio
 	 */
 	if (cn_is_alone(cn))
 		return 0;
+	int status = 0;
+
+	if (f->count + p->ofm_row_bytes / 8 + cn->dead_words > POLL_GROUP_OPS)
+		status = flush_post(c, f);
+	if (status)
+		return status;
 	uint32_t n = take_counts(c, chunk, words, which);
 
 	c->count.groups_flushed++;
 	for (uint32_t i = 0; i < n; i++)
-		ops[i] = fab_faa(FAB_HOTNESS,
-				 plan_ofm_row_address(p, ring, position) + 8 * (uint64_t)which[i],
-				 words[i]);
+		f->ops[f->count++] = fab_faa(
+		    FAB_HOTNESS, plan_ofm_row_address(p, ring, position) + 8 * (uint64_t)which[i],
+		    words[i]);
 	/* Whoever evicts the group should know its dead, too. */
 	cn_take_news(cn, chunk, dead);
 	for (uint32_t i = 0; i < cn->dead_words; i++)
 		if (dead[i])
-			ops[n++] = fab_faa(FAB_HOTNESS,
-					   plan_dead_address(p, chunk) + 8 * (uint64_t)i, dead[i]);
-	return n ? flow_run(c->worker, ops, n) : 0;
+			f->ops[f->count++] = fab_faa(
+			    FAB_HOTNESS, plan_dead_address(p, chunk) + 8 * (uint64_t)i, dead[i]);
+	return 0;
+}
+
+/* Hits on groups that have left the ring unflushed are lost, unless this node evicted them. */
+static void count_late(struct cache *c, uint32_t ring, uint64_t from, uint64_t head)
+{
+	const struct cn *cn = c->cn;
+	uint64_t known = min_u64(head - from, cn->pool->plan.ring_nodes);
+
+	c->count.flush_late += head - from;
+	for (uint64_t position = head - known; position != head; position++) {
+		uint32_t chunk = atomic_load_explicit(
+		    &cn->mirror[ring][position & (cn->pool->plan.ring_nodes - 1)],
+		    memory_order_relaxed);
+
+		if (!noted_already(cn, ring, position))
+			continue;
+		for (uint32_t sn = 0; sn < cn_members(cn, chunk); sn++)
+			c->count.hits_late += cn_count(cn, chunk, sn);
+	}
+}
+
+/*
+ * How long the window must be, once `left` groups have left a ring between two polls, and `queued`
+ * are in it.  A poll flushes up to head + window, so a group is late for this node if more than
+ * window left before the next poll published.  Therefore: longer at once, to what left and a batch
+ * of claims more; shorter by one group whenever CN_UNFLUSHED_ONE_IN groups for each live node have
+ * left, but not below the least.
+ *
+ * What that keeps.  Being late by n groups makes the window at least n longer, and it becomes
+ * shorter by one in 100 x nodes: so of the groups that leave a ring this node is late for no more
+ * than that share, beside once the difference between the longest window and the least, and for all
+ * nodes together it is 1 in 100.  That holds whatever the rate, the interval and the pauses are, as
+ * long as no more leave between two polls than the longest window has; beyond, the rest are late.
+ *
+ * Nobody need agree.  Evictors do not know of windows; they go by what each node publishes.  What a
+ * length could break is the row of position p, which is also that of p - ofm_rows: that group
+ * should be gone and its row cleared when p is flushed.  Each flush is for a position less than
+ * plan_window_most(), a quarter of the rows, ahead of a head that was READ, and heads only grow: so
+ * three quarters of all rows' groups have left since the row's last one did, whatever others do.
+ * A node that sleeps between READ and FAA flushes late, as it always could: see evict.c.
+ *
+ * Nor longer than half the ring: hits that come after the flush are seen only by who evicts.
+ */
+static void fit_window(struct cn *cn, uint32_t ring, uint64_t left, uint64_t queued)
+{
+	uint64_t least = cn->window_groups, window = cn->window[ring];
+	uint64_t most = max_u64(least, min_u64(plan_window_most(&cn->pool->plan), queued / 2));
+	uint64_t nodes = atomic_load_explicit(&cn->cns_live, memory_order_relaxed);
+
+	left = min_u64(left, UINT32_MAX); /* damaged cursors may lie anywhere */
+	cn->window_calm[ring] += left;
+	if (left + least / 4 > window) {
+		window = left + least / 4;
+		cn->window_calm[ring] = 0;
+	} else if (cn->window_calm[ring] >= nodes * CN_UNFLUSHED_ONE_IN) {
+		window--;
+		cn->window_calm[ring] = 0;
+	}
+	cn->window[ring] = (uint32_t)max_u64(least, min_u64(window, most));
 }
 
 /* Step 3; *moved if there is news to publish. */
@@ -159,19 +239,21 @@ static MAY_WAIT int flush_window(struct cache *c, uint32_t ring, uint64_t head, 
 	uint64_t from = atomic_load_explicit(&cn->flushed[ring], memory_order_relaxed);
 	/* Signed: cursors may lie anywhere, and never must the window be longer than planned. */
 	int64_t ahead = (int64_t)(cn->noted[ring] - head);
-	uint64_t window = cn->window_groups;
-	uint64_t end = ahead < 0 ? head : head + min_u64((uint64_t)ahead, window);
+	uint64_t end = ahead < 0 ? head : head + min_u64((uint64_t)ahead, cn->window[ring]);
+
+	struct flush flush = {.count = 0};
+	int status = 0;
 
 	if ((int64_t)(head - from) > 0) {
-		c->count.flush_late += head - from;
+		count_late(c, ring, from, head);
 		from = head;
 	}
-	for (; (int64_t)(end - from) > 0; from++) {
-		int status = flush_group(c, ring, from);
-
-		if (status)
-			return status;
-	}
+	for (; (int64_t)(end - from) > 0 && !status; from++)
+		status = flush_group(c, &flush, ring, from);
+	if (!status)
+		status = flush_post(c, &flush);
+	if (status)
+		return status;
 	*moved |= from != atomic_load_explicit(&cn->flushed[ring], memory_order_relaxed);
 	atomic_store_explicit(&cn->flushed[ring], from, memory_order_relaxed);
 	return 0;
@@ -217,8 +299,11 @@ static MAY_WAIT int poll_once(struct cache *c)
 		cn->window_groups =
 		    plan_window(plan_group_chunks(&cn->pool->plan, cursors.part_chunks));
 	for (uint32_t ring = 0; ring < RING_QUEUES && !status; ring++) {
-		left += cursors.ring[ring].head -
-			atomic_load_explicit(&cn->head[ring], memory_order_relaxed);
+		uint64_t gone = cursors.ring[ring].head -
+				atomic_load_explicit(&cn->head[ring], memory_order_relaxed);
+
+		left += gone;
+		fit_window(cn, ring, gone, cursors.ring[ring].tail - cursors.ring[ring].head);
 		atomic_store_explicit(&cn->head[ring], cursors.ring[ring].head,
 				      memory_order_relaxed);
 		cn_see_tail(cn, ring, cursors.ring[ring].tail);

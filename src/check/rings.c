@@ -514,7 +514,7 @@ static MAY_WAIT int count_rows(struct check *c, uint32_t ring)
 		uint8_t *counts = (uint8_t *)c->piece;
 		uint64_t sum = 0;
 
-		if (((row - head) & (p->ofm_rows - 1)) < p->window_groups)
+		if (((row - head) & (p->ofm_rows - 1)) < plan_window_most(p))
 			continue;
 		int status =
 		    check_read(c, plan_ofm_row_address(p, ring, row), counts, p->ofm_row_bytes);

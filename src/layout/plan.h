@@ -88,7 +88,7 @@ struct plan_wish {
 #define PLAN_GROUP_STEP 64u
 /*
  * Hot words are meant for the memory of a NIC, of which there are a few 100 KiB.  Rows beyond 4
- * windows only make late flushes rarer that meet the row's next owner.
+ * windows are for nodes that need longer ones (plan_window_most()).
  */
 #define PLAN_HOT_BYTES_MAX   (256u << 10)
 #define PLAN_OFM_WINDOWS     16u
@@ -193,6 +193,17 @@ static inline uint32_t plan_window(uint32_t chunk_count)
 	uint32_t window = chunk_count / 48;
 
 	return window < 8 ? 8 : window > 64 ? 64 : window;
+}
+
+/*
+ * The longest window any compute node may flush.  Row p % ofm_rows is position p's: there must be
+ * many more rows than that, so that a row is cleared before the next position in it is flushed.
+ */
+static inline uint32_t plan_window_most(const struct plan *p)
+{
+	uint32_t most = p->ofm_rows / PLAN_OFM_WINDOWS_MIN;
+
+	return most < p->window_groups ? p->window_groups : most;
 }
 
 /* How a value larger than a chunk is cut: so many parts, and the rest lies in the head. */

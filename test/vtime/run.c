@@ -25,10 +25,11 @@ struct scene {
 	struct vt_report reports[4];
 };
 
-static void make_scene(struct scene *s, const char *workload, const char *policy, uint32_t nodes)
+static void make_pool(struct scene *s, const char *workload, const char *policy, uint32_t nodes,
+		      uint32_t chunks)
 {
 	struct plan_wish wish = {
-	    .chunk_count = 160 / nodes,
+	    .chunk_count = chunks,
 	    .object_bytes = 276,
 	    .group_objects = 16,
 	    .slot_words = policy_find(policy)->slot_words,
@@ -60,6 +61,11 @@ static void make_scene(struct scene *s, const char *workload, const char *policy
 	};
 	s->results = calloc(4, sizeof(*s->results));
 	assert_non_null(s->results);
+}
+
+static void make_scene(struct scene *s, const char *workload, const char *policy, uint32_t nodes)
+{
+	make_pool(s, workload, policy, nodes, 160 / nodes);
 }
 
 static void run_scene(struct scene *s)
@@ -231,12 +237,44 @@ static void test_window_margin(void **state)
 	assert_true(unflushed[2] * 10 < groups[2]);
 }
 
+/*
+ * Windows become as long as pauses need: nodes stand still for 1.5 ms every 6 ms, in which more
+ * groups leave a ring than the least window has (48 % of groups were unflushed with that one), and
+ * are late for no more than the stated share.
+ */
+static void test_window_fits(void **state)
+{
+	struct scene s;
+
+	make_pool(&s, "ycsb-a", "forge", 1, 1600);
+	s.bench.threads = 12;
+	s.bench.warm_up.operations = 150000;
+	s.bench.measured.operations = 150000;
+	s.setup.pause_ns = 1500000;
+	s.setup.pause_every_ns = 6000000;
+	run_scene(&s);
+	const struct cache_counters *c = &s.results->cache;
+	uint64_t groups = c->groups_regrouped + c->groups_requeued;
+
+	printf("evicted unflushed: %llu of %llu groups; hits late: %llu of %llu\n",
+	       (unsigned long long)c->groups_unflushed, (unsigned long long)groups,
+	       (unsigned long long)c->hits_late, (unsigned long long)c->hits_flushed);
+	assert_true(groups > 2000);
+	assert_true(c->hits_late > 0); /* there were such pauses */
+	assert_true(c->groups_unflushed * CN_UNFLUSHED_ONE_IN <= groups);
+	drop_scene(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_window_margin),    cmocka_unit_test(test_same_seed_same_run),
-	    cmocka_unit_test(test_right_and_clean),  cmocka_unit_test(test_points),
-	    cmocka_unit_test(test_penalty_and_time), cmocka_unit_test(test_open_loop),
+	    cmocka_unit_test(test_window_margin),
+	    cmocka_unit_test(test_window_fits),
+	    cmocka_unit_test(test_same_seed_same_run),
+	    cmocka_unit_test(test_right_and_clean),
+	    cmocka_unit_test(test_points),
+	    cmocka_unit_test(test_penalty_and_time),
+	    cmocka_unit_test(test_open_loop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
