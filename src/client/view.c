@@ -87,7 +87,8 @@ static MAY_WAIT int place_renew(struct view *v, uint32_t i)
 	return status;
 }
 
-static MAY_WAIT int go_to(struct view *v, uint32_t i, struct cache **out)
+static inline MAY_WAIT int go_to_as(struct view *v, const struct worker *lead, uint32_t i,
+				    struct cache **out)
 {
 	struct place *p = &v->places[i];
 
@@ -99,8 +100,8 @@ static MAY_WAIT int go_to(struct view *v, uint32_t i, struct cache **out)
 	}
 	struct cache *c = p->cache;
 
-	c->worker->wait = v->lead.wait;
-	c->worker->wait_context = v->lead.wait_context;
+	c->worker->wait = lead->wait;
+	c->worker->wait_context = lead->wait_context;
 	c->deadline_ns = v->deadline_ns;
 	/* Should that fail, the node is lost and the operation will say so. */
 	if (unlikely(!p->counts))
@@ -109,9 +110,19 @@ static MAY_WAIT int go_to(struct view *v, uint32_t i, struct cache **out)
 	return 0;
 }
 
+static MAY_WAIT int go_to(struct view *v, uint32_t i, struct cache **out)
+{
+	return go_to_as(v, &v->lead, i, out);
+}
+
 int view_cache(struct view *v, uint32_t member, struct cache **out)
 {
 	return go_to(v, member, out);
+}
+
+int view_cache_as(struct view *v, const struct worker *lead, uint32_t member, struct cache **out)
+{
+	return go_to_as(v, lead, member, out);
 }
 
 void view_lost(struct view *v, uint32_t i)
@@ -341,39 +352,6 @@ int view_change(struct view *v, struct cache_key key, const struct cache_change 
 		status = cache_change(c, key, &shifted, cas_id);
 	}
 	return changed(v, i, key, status);
-}
-
-/* It goes on with the others: what can be forgotten is. */
-int view_flush(struct view *v)
-{
-	struct client *client = v->session->client;
-	int first = 0;
-
-	for (uint32_t i = 0; i < client->member_count; i++) {
-		struct cache *c;
-		int status = go_to(v, i, &c);
-
-		if (!status)
-			status = cache_flush(c);
-		if (status == FORGE_E_NODE) {
-			view_lost(v, i);
-			v->count.changes_refused++;
-			/* It came back meanwhile: flush it after all. */
-			while (!member_refuse_all(client, &client->members[i])) {
-				status = go_to(v, i, &c);
-				if (!status)
-					status = cache_flush(c);
-				if (status != FORGE_E_NODE)
-					break;
-				view_lost(v, i);
-			}
-		}
-		if (status == FORGE_E_SPREAD)
-			return outdate(v);
-		if (status && !first)
-			first = status;
-	}
-	return first;
 }
 
 int view_tend(struct view *v)

@@ -61,7 +61,7 @@ MAY_WAIT int view_delete_if(struct view *, struct cache_key key, uint64_t cas_id
 MAY_WAIT int view_change(struct view *, struct cache_key key, const struct cache_change *,
 			 uint64_t *cas_id);
 
-/* Of all nodes, one after the other; FORGE_E_NODE if one is lost, and then the rest is done. */
+/* Of all nodes at once; FORGE_E_NODE if one is lost, and then the rest is done. */
 MAY_WAIT int view_flush(struct view *);
 
 /*
@@ -71,6 +71,10 @@ MAY_WAIT int view_flush(struct view *);
  */
 MAY_WAIT int view_cache(struct view *, uint32_t member, struct cache **out);
 void view_lost(struct view *, uint32_t member);
+
+/* The same for a fiber that works for the view at one member, beside others at other members. */
+MAY_WAIT int view_cache_as(struct view *, const struct worker *lead, uint32_t member,
+			   struct cache **out);
 
 /* Is the time of the operation up? */
 static inline int view_is_late(const struct view *v)

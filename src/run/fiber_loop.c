@@ -143,6 +143,13 @@ int fiber_loop_spawn(struct fiber_loop *loop, struct worker *w,
 	return FORGE_OK;
 }
 
+struct fiber_loop *fiber_loop_of(const struct worker *w)
+{
+	const struct fiber_task *t = w->wait_context;
+
+	return w->wait == &run_wait_fiber ? t->loop : NULL;
+}
+
 /* Poll a connection once a turn, not once for each of the fibers that share it. */
 static int task_runnable(struct fiber_task *t, struct fab **polled)
 {

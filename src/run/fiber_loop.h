@@ -26,6 +26,9 @@ struct fiber_loop *fiber_loop_create(size_t stack_bytes);
 int fiber_loop_spawn(struct fiber_loop *loop, struct worker *w,
 		     void (*fn)(struct worker *, void *argument), void *argument);
 
+/* The loop whose fiber that worker is on now, or NULL: it waits in another way. */
+struct fiber_loop *fiber_loop_of(const struct worker *w);
+
 /*
  * One turn: poll, and resume once each fiber that can go on.  Never from inside a fiber.
  * Are there fibers that have not finished?
