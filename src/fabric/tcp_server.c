@@ -2,9 +2,9 @@
  * tcp_server.c: the server's threads: who waits for what, and who is accepted by whom.
  *
  * The first thread listens; a connection goes to the thread with the fewest.  A thread sleeps in
- * epoll, but looks for more for spin_us after the last time there was something, since waking up
- * takes longer than a small verb.  Connections have their turns in the order in which epoll names
- * them, a bounded one each, so none can keep the others waiting.
+ * epoll, but looks for more for spin_us after the last time there was something, where that pays
+ * (fabric/wait.h).  Connections have their turns in the order in which epoll names them, a bounded
+ * one each, so none can keep the others waiting.
  *
  * Lock order: none is held while another is taken, but for what the owner's calls take under the
  * instances' lock.
@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "fabric/tcp_server_inside.h"
+#include "fabric/wait.h"
 
 #define EVENTS_MAX 64
 
@@ -33,10 +34,6 @@
 #define SWEEP_MS 500
 
 #define TIMEOUT_MS_DEFAULT 10000u
-
-/* Vain looks in a row until a thread sleeps at once, and sleeps until it tries again. */
-#define PATIENCE_MAX   8u
-#define PATIENCE_RETRY 32u
 
 /* Turns of one connection in a row without asking epoll about the others. */
 #define LATEST_MAX 8u
@@ -303,41 +300,6 @@ static void close_all(struct tcp_thread *t)
 }
 
 /*
- * Whether to look for more without sleeping.  It pays where the next request comes soon, and not
- * where the client waits for this very processor, or none is about to ask: who looked in vain
- * several times sleeps at once, and tries again only now and then.
- */
-struct patience {
-	unsigned left;		/* vain looks that are still forgiven */
-	unsigned sleeps;	/* since then, while none is left */
-	int looks;		/* without sleeping, now */
-	uint64_t vain_since_ns; /* it has found nothing since; 0: it has, at the last look */
-};
-
-/* Something came. */
-static void patience_found(struct patience *p)
-{
-	if (p->looks && p->vain_since_ns)
-		p->left = PATIENCE_MAX;
-	p->vain_since_ns = 0;
-	p->looks = p->left > 0 || ++p->sleeps % PATIENCE_RETRY == 0;
-}
-
-/* Nothing did. */
-static void patience_in_vain(struct patience *p, uint64_t spin_ns)
-{
-	uint64_t now_ns = server_now_ns();
-
-	if (!p->vain_since_ns)
-		p->vain_since_ns = now_ns;
-	if (now_ns - p->vain_since_ns < spin_ns)
-		return;
-	p->looks = 0;
-	if (p->left > 0)
-		p->left--;
-}
-
-/*
  * While looking: who asked last is likely to ask next, and a look at its socket brings the request
  * along.  Not for ever, since it may keep asking while others wait.  Did it?
  */
@@ -368,18 +330,18 @@ static void *thread_main(void *argument)
 {
 	struct tcp_thread *t = argument;
 	struct tcp_server *s = t->server;
-	struct patience patience = {.left = PATIENCE_MAX};
+	struct fab_wait waits = {.sleeps = s->spin_ns == 0};
 	uint64_t swept_ns = server_now_ns();
 
 	while (!atomic_load_explicit(&s->is_stopping, memory_order_relaxed)) {
-		int may_sleep = !t->ready && !patience.looks;
+		int may_sleep = !t->ready && waits.sleeps;
 		int timeout_ms = !may_sleep ? 0 : t->greeting > 0 ? SWEEP_MS : -1;
-		int found = (patience.looks && look_at_latest(t)) || wait_and_handle(t, timeout_ms);
+		int found = (!waits.sleeps && look_at_latest(t)) || wait_and_handle(t, timeout_ms);
 
 		if (found && s->spin_ns > 0)
-			patience_found(&patience);
-		else if (!found && patience.looks)
-			patience_in_vain(&patience, s->spin_ns);
+			fab_wait_found(&waits);
+		else if (!found && !waits.sleeps)
+			fab_wait_in_vain(&waits, server_now_ns(), s->spin_ns);
 		if (t->ready)
 			take_ready_turns(t);
 		if (t->greeting == 0)

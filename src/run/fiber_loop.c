@@ -33,8 +33,8 @@ struct fiber_loop {
 	size_t stack_bytes;
 	struct fab *posted; /* has posts that were not kicked; NULL: none has */
 	unsigned posted_count;
-	int resumed;		 /* a fiber went on in the last turn */
-	uint64_t waits_since_ns; /* none has since then; 0: not known */
+	int resumed; /* a fiber went on in the last turn */
+	struct fab_wait waits;
 };
 
 static void kick(struct fiber_loop *loop)
@@ -212,7 +212,7 @@ static unsigned waited_for(const struct fiber_loop *loop, struct fab *fabs[RUN_W
 static unsigned to_sleep_on(struct fiber_loop *loop, struct fab *fabs[RUN_WAIT_FABS_MAX])
 {
 	if (loop->resumed || !loop->first) {
-		loop->waits_since_ns = 0;
+		fab_wait_found(&loop->waits);
 		return 0;
 	}
 	/* Whether a loop sleeps is decided by its first fiber's connection, without a clock. */
@@ -220,11 +220,8 @@ static unsigned to_sleep_on(struct fiber_loop *loop, struct fab *fabs[RUN_WAIT_F
 
 	if (!fab_base(w->fab)->provider->sleep_on)
 		return 0;
-	uint64_t now_ns = clock_now_ns(w->clock);
-
-	if (!loop->waits_since_ns)
-		loop->waits_since_ns = now_ns;
-	return now_ns - loop->waits_since_ns >= FAB_SPIN_NS ? waited_for(loop, fabs) : 0;
+	fab_wait_in_vain(&loop->waits, clock_now_ns(w->clock), FAB_SPIN_NS);
+	return loop->waits.sleeps ? waited_for(loop, fabs) : 0;
 }
 
 void fiber_loop_wait(struct fiber_loop *loop, uint64_t max_ns)

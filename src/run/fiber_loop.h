@@ -36,7 +36,7 @@ struct fiber_loop *fiber_loop_of(const struct worker *w);
 int fiber_loop_turn(struct fiber_loop *loop);
 
 /*
- * After a turn: if it resumed nobody, nor did those before it for FAB_SPIN_NS, and the fabric can
+ * After a turn: if it resumed nobody, it is better not to look (fabric/wait.h), and the fabric can
  * be slept on, sleep until there may be something for the next one, at most for max_ns.  Returns
  * at once otherwise.
  */

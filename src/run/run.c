@@ -93,25 +93,24 @@ void run_wait_for(struct fab *const *fabs, unsigned n, uint64_t max_ns)
 	ppoll(sleeps, n, &patience, NULL);
 }
 
-/* Look; after a while of that sleep, if the fabric can be slept on. */
+/* Look; sleep where that is better, if the fabric can be slept on. */
 static void step_poll(struct worker *w, const struct fab_op *ops, unsigned n)
 {
 	fab_poll(w->fab);
 	cpu_relax();
 	if (!fab_base(w->fab)->provider->sleep_on || run_all_complete(ops, n))
 		return;
-	uint64_t now_ns = clock_now_ns(w->clock);
-
-	if (!w->waits_since_ns)
-		w->waits_since_ns = now_ns;
-	else if (now_ns - w->waits_since_ns >= FAB_SPIN_NS)
+	fab_wait_in_vain(&w->waits, clock_now_ns(w->clock), FAB_SPIN_NS);
+	if (w->waits.sleeps)
 		run_wait_for(&w->fab, 1, FAB_SLEEP_NS);
 }
 
 static int poll_run(struct worker *w, struct fab_op *ops, unsigned n)
 {
-	w->waits_since_ns = 0;
-	return run_batch(w, ops, n, step_poll);
+	int status = run_batch(w, ops, n, step_poll);
+
+	fab_wait_found(&w->waits);
+	return status;
 }
 
 static void poll_pause(struct worker *w)

@@ -18,6 +18,7 @@
 #include "base/compiler.h"
 #include "base/prng.h"
 #include "fabric/fabric.h"
+#include "fabric/wait.h"
 
 struct worker;
 
@@ -39,7 +40,7 @@ struct worker {
 	struct prng prng;
 	uint32_t index;	 /* 0-based, within the process; for logs */
 	uint32_t pauses; /* how many flow_pause(); the poll backend gives up its CPU at some */
-	uint64_t waits_since_ns; /* the poll backend's: when it began to look; 0: not yet */
+	struct fab_wait waits; /* the poll backend's */
 };
 
 /*
@@ -66,7 +67,7 @@ int run_all_complete(const struct fab_op *ops, unsigned n);
 /*
  * Sleep until one of these connections may have something for its poll, or for max_ns, or not at
  * all if one of them cannot be slept on, or there are more than RUN_WAIT_FABS_MAX.  For threads
- * whose flows all wait, and that have looked for FAB_SPIN_NS.
+ * whose flows all wait, and that had better not look (fabric/wait.h).
  */
 #define RUN_WAIT_FABS_MAX 64u
 void run_wait_for(struct fab *const *fabs, unsigned n, uint64_t max_ns);
