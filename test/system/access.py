@@ -16,6 +16,7 @@ import time
 
 from certificates import certificates
 from harness import FORGE, PATIENCE_S, case, main
+from proxy import Proxy
 
 SECRETS = []
 
@@ -113,6 +114,36 @@ def who_has_the_key_comes_in(t):
     # A pool's own host needs none: its memory is guarded by its mode.
     t.on_pool("get", "sky").expect(0, b"blue")
     end(t, node)
+
+
+@case
+def every_byte_comes_by_itself(t):
+    """Proofs, TLS, requests and replies, in segments of a byte; and all that was said, once more."""
+    certificates(t)
+    for scheme, more in (("tcp", ()), ("tls", ("--tls-cert", t.path("node.crt"), "--tls-key",
+                                               t.path("node.key")))):
+        node = serve(t, "--key-file", keys(t), *more)
+        port = int(t.url.rsplit(":", 1)[1])
+        with Proxy("127.0.0.1", port) as way:
+            way.pieces = lambda data, to_node: (data[i:i + 1] for i in range(len(data)))
+            t.url = way.name.replace("tcp", scheme)
+            by_it = by(t, "full", *(("ca=" + t.path("ca.crt"),) if more else ()))
+            t.forge("set", "--pool", by_it, "sky", "blue" * 500).expect(0, b"")
+            t.forge("get", "--pool", by_it, "sky").expect(0, b"blue" * 500)
+            t.forge("set", "--pool", by_it, "sky", "grey").expect(0, b"")
+            said = [bytes(c.sent) for c in way.connections]
+        assert len(said) > 3
+        for one in said:
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as again:
+                try:
+                    again.sendall(one)
+                    again.shutdown(socket.SHUT_WR)
+                    while again.recv(65536):
+                        pass
+                except OSError:
+                    pass  # it was closed before it could read on
+        t.on_pool("get", "sky").expect(0, b"grey")
+        end(t, node)
 
 
 @case

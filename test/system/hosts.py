@@ -14,6 +14,7 @@ import shutil
 import subprocess
 
 from harness import FORGE, PATIENCE_S, Skip
+from wire import Wire
 
 NODE = "10.77.255.1"
 PORT = 7000
@@ -106,6 +107,25 @@ class Network:
 
     def join(self, i):
         ip("-n", self.node, "link", "set", f"cn{i}", "up")
+
+    def spoil(self, i):
+        """Compute node i goes by another link from now on, which may do more to packets (wire.py)."""
+        if not os.path.exists("/dev/net/tun"):
+            raise Skip("there is no /dev/net/tun to make a link of that reorders packets: modprobe tun")
+        wire = Wire((self.node, f"10.78.{i}.1"), (self.hosts[i], f"10.78.{i}.2"))
+        ip("-n", self.hosts[i], "route", "replace", f"{NODE}/32", "via", f"10.78.{i}.1")
+        return wire
+
+    def counters(self, host):
+        """What TCP of a host has counted."""
+        name = self.node if host == "node" else self.hosts[host]
+        found = {}
+        for path in ("/proc/net/snmp", "/proc/net/netstat"):
+            lines = ip("netns", "exec", name, "cat", path).stdout.decode().splitlines()
+            for names, values in zip(lines[::2], lines[1::2]):
+                if names.startswith("Tcp"):
+                    found.update(zip(names.split()[1:], map(int, values.split()[1:])))
+        return found
 
     # Programs on hosts.
 

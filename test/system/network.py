@@ -191,6 +191,46 @@ def lost_packets_cost_time_and_no_value(t, net):
     nobody_is_left(t)
 
 
+def spoil(t, net, **more):
+    """Reordered, twice, and damaged: first each alone, then all at once."""
+    wire = net.spoil(0)
+    try:
+        clients = one_of_two(net, t, **more)
+        for reordered, duplicated, damaged in ((0.2, 0, 0), (0, 0.2, 0), (0, 0, 0.01),
+                                               (0.2, 0.1, 0.005)):
+            wire.reordered, wire.duplicated, wire.damaged = reordered, duplicated, damaged
+            for client in clients:
+                client.goes_on()
+        wire.reordered = wire.duplicated = wire.damaged = 0
+        for client in clients:
+            client.goes_on()
+        assert clients[1].latest()["errors"] == 0, "whose link is good notices nothing"
+        report(clients)
+        # It was done to TCP, at both ends.
+        assert min(wire.count.values()) > 10, wire.count
+        for host in ("node", 0):
+            counted = net.counters(host)
+            assert counted["InCsumErrors"] > 0 and counted["TCPOFOQueue"] > 0, counted
+            assert counted["TCPDSACKRecv"] > 0, counted
+        print(f"packets: {wire.count}")
+        nobody_is_left(t)
+    finally:
+        wire.close()
+
+
+@on_network(2, "links")
+def packets_that_are_reordered_doubled_and_damaged(t, net):
+    serve(net, t)
+    spoil(t, net)
+
+
+@on_network(2, "links")
+def packets_that_are_reordered_doubled_and_damaged_in_tls(t, net):
+    certificates(t, NODE)
+    serve(net, t, "--tls-cert", t.path("node.crt"), "--tls-key", t.path("node.key"))
+    spoil(t, net, url=URL.replace("tcp://", "tls://"), more="&ca=" + t.path("ca.crt"))
+
+
 @on_network(2, "links")
 def a_slow_link_slows_its_own_client_alone(t, net):
     serve(net, t)
