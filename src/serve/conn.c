@@ -15,10 +15,11 @@ int conn_worker_init(struct conn_worker *w, uint32_t reply_value_bytes)
 {
 	w->out.room = CONN_SEND_BYTES + OUT_REPLY_BYTES_MAX + reply_value_bytes;
 	w->out.data = malloc(w->out.room);
-	w->in = malloc(CONN_READ_BYTES);
+	w->in = malloc((size_t)CONN_GATHER * CONN_READ_BYTES);
 	w->executor.out = &w->out;
 	w->executor.counts = &w->counts;
 	w->now_ms = clock_now_ns(clock_monotonic()) / 1000000;
+	gather_init(w);
 	if (w->out.data && w->in)
 		return 0;
 	conn_worker_fini(w);
@@ -210,21 +211,6 @@ void conn_authorise(struct conn *c)
 		c->parser.value_bytes_max = c->worker->executor.value_bytes_max;
 }
 
-/* Will the session be asked for its key? */
-static bool looks_up_key(const struct request *r)
-{
-	switch (r->kind) {
-	case REQUEST_STATS:
-	case REQUEST_META_DEBUG:
-	case REQUEST_TOO_LARGE:
-		return false;
-	case REQUEST_BINARY:
-		return r->key_bytes > 0 && !r->binary.fault;
-	default:
-		return request_names_key(r);
-	}
-}
-
 /* Tell the session of all keys at once, so that their cache misses overlap. */
 static void expect_keys(struct conn_worker *w, unsigned count)
 {
@@ -232,7 +218,7 @@ static void expect_keys(struct conn_worker *w, unsigned count)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		if (looks_up_key(&w->ahead[i].request))
+		if (request_looks_up_key(&w->ahead[i].request))
 			keys[n++] = request_key(&w->ahead[i].request);
 	if (n > 1)
 		session_expect(w->executor.session, keys, n);
@@ -265,23 +251,33 @@ static unsigned parse_ahead(struct conn *c, struct input *in, bool *more)
 	return n;
 }
 
-/* Carry out n parsed requests, or fewer when something comes between.  How many; -1: broken. */
-static int execute_ahead(struct conn *c, unsigned n)
+/* What follows a request that was carried out. */
+enum next { NEXT_GOES_ON, NEXT_IS_PARSED_ANEW, NEXT_IS_NEVER };
+
+static enum next execute_one(struct conn *c, const struct request *r)
 {
 	struct conn_worker *w = c->worker;
 
+	if (execute(&w->executor, r) == EXECUTE_CLOSE)
+		c->is_ending = true;
+	if (w->out.used >= CONN_SEND_BYTES && !flush_out(c))
+		return NEXT_IS_NEVER;
+	if (likely(c->is_authorised == w->executor.is_authorised))
+		return NEXT_GOES_ON;
+	conn_authorise(c);
+	return NEXT_IS_PARSED_ANEW; /* its limits are others now */
+}
+
+/* Carry out n parsed requests, or fewer when something comes between.  How many; -1: broken. */
+static int execute_ahead(struct conn *c, unsigned n)
+{
 	for (unsigned i = 0; i < n; i++) {
 		if (c->unsent || c->is_ending)
 			return (int)i;
-		if (execute(&w->executor, &w->ahead[i].request) == EXECUTE_CLOSE)
-			c->is_ending = true;
-		if (w->out.used >= CONN_SEND_BYTES && !flush_out(c))
-			return -1;
-		if (unlikely(c->is_authorised != w->executor.is_authorised)) {
-			/* What follows is parsed anew: its limits are others now. */
-			conn_authorise(c);
-			return (int)i + 1;
-		}
+		enum next next = execute_one(c, &c->worker->ahead[i].request);
+
+		if (next != NEXT_GOES_ON)
+			return next == NEXT_IS_NEVER ? -1 : (int)i + 1;
 	}
 	return (int)n;
 }
@@ -351,6 +347,14 @@ static bool run_requests(struct conn *c, const char *data, size_t bytes)
 	return flush_out(c) && hold(c, in.data, in.bytes, in.need);
 }
 
+/* The same for one request that is all there is; the parser is as behind it.  false: broken. */
+static bool run_one(struct conn *c, const struct gathered *one)
+{
+	c->worker->executor.is_authorised = c->is_authorised;
+	c->parser = one->parser;
+	return execute_one(c, &one->request) != NEXT_IS_NEVER && flush_out(c);
+}
+
 static void on_event(evutil_socket_t fd, short what, void *argument);
 
 /* Let the event loop look for that, and nothing else.  false: it cannot. */
@@ -394,6 +398,17 @@ static void go_on(struct conn *c, bool alive)
 		end(c);
 }
 
+ssize_t conn_read(struct conn *c, char *to, size_t room)
+{
+	ssize_t n = c->tls ? tls_recv(c->tls, to, room) : recv(c->fd, to, room, 0);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
+	c->is_eof = n == 0;
+	counts_add(&c->worker->counts.bytes_read, (uint64_t)n);
+	return n;
+}
+
 /* Read once and run.  false: the connection is over. */
 static bool serve_input(struct conn *c)
 {
@@ -403,19 +418,15 @@ static bool serve_input(struct conn *c)
 	if (into_held && !hold_more(c))
 		return false;
 	size_t at = c->held_at + c->held_bytes;
-	char *to = into_held ? c->held + at : w->in;
-	size_t room = into_held ? c->held_room - at : CONN_READ_BYTES;
-	ssize_t n = c->tls ? tls_recv(c->tls, to, room) : recv(c->fd, to, room, 0);
+	char *free_input = w->in + (size_t)w->gather.count * CONN_READ_BYTES;
+	ssize_t n = conn_read(c, into_held ? c->held + at : free_input,
+			      into_held ? c->held_room - at : CONN_READ_BYTES);
 
-	if (n < 0)
-		return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-	c->is_eof = n == 0;
 	/* Half a request is none, but what is under way will be answered. */
-	if (c->is_eof)
-		return !is_done(c);
-	counts_add(&w->counts.bytes_read, (uint64_t)n);
+	if (n <= 0)
+		return n == 0 && !(c->is_eof && is_done(c));
 	if (!into_held)
-		return run_requests(c, w->in, (size_t)n);
+		return run_requests(c, free_input, (size_t)n);
 	c->held_bytes += (size_t)n;
 	return c->held_bytes < c->held_need || run_requests(c, c->held + c->held_at, c->held_bytes);
 }
@@ -462,6 +473,25 @@ void conn_resume(struct conn *c)
 	go_on(c, alive);
 }
 
+static void begin_replies(struct conn_worker *w)
+{
+	w->out.used = 0;
+	w->executor.keys_start = KEYS_ARE_SENT;
+}
+
+void conn_serve(struct conn *c, const char *data, size_t bytes, const struct gathered *one,
+		uint64_t start_ns)
+{
+	struct conn_worker *w = c->worker;
+	uint64_t before = requests_so_far(w);
+
+	begin_replies(w);
+	bool alive = one ? run_one(c, one) : run_requests(c, data, bytes);
+
+	record_latency(w, before, start_ns);
+	go_on(c, alive);
+}
+
 static void on_event(evutil_socket_t fd, short what, void *argument)
 {
 	struct conn *c = argument;
@@ -472,8 +502,12 @@ static void on_event(evutil_socket_t fd, short what, void *argument)
 	w->now_ms = start_ns / 1000000;
 	c->active_ms = w->now_ms;
 	counts_up(&w->counts.wakeups);
-	w->out.used = 0;
-	w->executor.keys_start = KEYS_ARE_SENT;
+	if (what == EV_READ && !c->held_bytes && !c->tls && !overlap_is_on(&w->overlap)) {
+		if (!gather_read(c, start_ns))
+			end(c);
+		return;
+	}
+	begin_replies(w);
 	bool alive = what & EV_WRITE ? send_unsent(c) && serve_held(c) : serve_input(c);
 
 	alive = alive && serve_pending(c);
@@ -499,6 +533,7 @@ void conn_tick(struct conn_worker *w)
 {
 	struct conn *next;
 
+	gather_serve(w);
 	w->now_ms = clock_now_ns(clock_monotonic()) / 1000000;
 	for (struct conn *c = w->first; c; c = next) {
 		next = c->next;
@@ -523,6 +558,7 @@ void conn_drain(struct conn_worker *w)
 {
 	struct conn *next;
 
+	gather_serve(w);
 	w->is_draining = true;
 	for (struct conn *c = w->first; c; c = next) {
 		next = c->next;
@@ -534,6 +570,7 @@ void conn_drain(struct conn_worker *w)
 
 void conn_close_all(struct conn_worker *w)
 {
+	gather_serve(w);
 	while (w->first)
 		end(w->first);
 }

@@ -17,6 +17,7 @@
 
 #include "base/hist.h"
 #include "serve/execute.h"
+#include "serve/gather.h"
 #include "serve/overlap.h"
 #include "serve/parse.h"
 #include "access/tls.h"
@@ -85,7 +86,8 @@ struct conn_worker {
 	struct serve_counts counts;
 	struct hist batch_ns; /* time from a read to the last byte sent or kept, per request */
 	struct conn_ahead ahead[CONN_AHEAD];
-	char *in; /* [CONN_READ_BYTES] */
+	char *in; /* [CONN_GATHER * CONN_READ_BYTES] */
+	struct gather gather;
 	struct conn *first;
 	uint64_t given_back;	      /* bytes of connections freed since the last trim */
 	uint64_t now_ms;	      /* as of the last tick or event */
@@ -96,7 +98,7 @@ struct conn_worker {
 
 /*
  * Buffers of a worker, for replies with values of at most reply_value_bytes, whoever stored them;
- * executor's own fields are the caller's.  0 or FORGE_E_NO_MEMORY.
+ * base and executor's own fields are the caller's, before.  0 or FORGE_E_NO_MEMORY.
  */
 int conn_worker_init(struct conn_worker *, uint32_t reply_value_bytes);
 void conn_worker_fini(struct conn_worker *);
@@ -122,7 +124,16 @@ void conn_tick(struct conn_worker *);
 void conn_drain(struct conn_worker *);
 void conn_close_all(struct conn_worker *);
 
-/* ---- between conn.c and overlap.c --------------------------------------------------------- */
+/* ---- between conn.c and overlap.c, gather.c ------------------------------------------------ */
+
+/* Read once.  How many bytes; 0: nothing now, or never again (is_eof); -1: it is broken. */
+ssize_t conn_read(struct conn *, char *to, size_t room);
+/*
+ * Carry out what has been read at start_ns and answer; if one is given, it is all of that, parsed.
+ * The connection, of which nothing was held or unsent, may be gone afterwards.
+ */
+void conn_serve(struct conn *, const char *data, size_t bytes, const struct gathered *one,
+		uint64_t start_ns);
 
 /* It may do what it may do now. */
 void conn_authorise(struct conn *);

@@ -43,7 +43,8 @@
 	COUNT(connections_closed, "connections ended")                                    \
 	COUNT(connections_idle_closed, "connections closed because nothing came")         \
 	COUNT(reads_paused, "times a connection was not read because its replies waited") \
-	COUNT(wakeups, "times a connection had something to do")
+	COUNT(wakeups, "times a connection had something to do")                          \
+	COUNT(gathered, "connections that were read beside others before any was answered")
 
 struct serve_counts {
 #define COUNT(name, sentence) _Atomic uint64_t name;

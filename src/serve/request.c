@@ -13,6 +13,20 @@ static bool has_meta(const struct request *r)
 	return r->kind >= REQUEST_META_GET && r->kind <= REQUEST_META_DEBUG;
 }
 
+bool request_looks_up_key(const struct request *r)
+{
+	switch (r->kind) {
+	case REQUEST_STATS:
+	case REQUEST_META_DEBUG:
+	case REQUEST_TOO_LARGE:
+		return false;
+	case REQUEST_BINARY:
+		return r->key_bytes > 0 && !r->binary.fault;
+	default:
+		return request_names_key(r);
+	}
+}
+
 size_t request_room_bytes(const struct request *r)
 {
 	size_t bytes = request_names_key(r) ? r->key_bytes : 0;

@@ -134,6 +134,9 @@ static inline bool request_names_key(const struct request *r)
 	}
 }
 
+/* Will the session be asked for its key? */
+bool request_looks_up_key(const struct request *);
+
 /* How many bytes a request refers to, and a copy of it that refers to them in room. */
 size_t request_room_bytes(const struct request *);
 void request_copy(const struct request *from, char *room, struct request *to);
