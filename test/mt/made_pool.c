@@ -28,7 +28,7 @@ void made_pool_create(const struct plan_wish *wish, char name[MADE_POOL_NAME_BYT
 		fail_msg("%s", error);
 	assert_int_equal(shm_open_connection(map, &fab), 0);
 	worker_init(&worker, fab, clock_monotonic(), 1);
-	assert_int_equal(pool_format(&worker, &plan, 1), 0);
+	assert_int_equal(pool_format(&worker, &plan, number), 0);
 	fab_close(fab);
 	shm_map_close(map);
 }

@@ -51,7 +51,7 @@ struct ledger_worker {
 struct stress {
 	struct stress_wish wish;
 	char pool_name[MADE_POOL_NAME_BYTES];
-	char other_name[256]; /* by which the nodes of other_nodes reach it */
+	char other_name[1024]; /* by which the nodes of other_nodes reach it */
 	uint64_t other_nodes;
 	_Atomic uint32_t ready; /* workers with a session; all start together */
 	_Atomic uint32_t stop;

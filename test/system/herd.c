@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "check/check.h"
+#include "support/clean.h"
 
 uint64_t herd_now_ns(void)
 {
@@ -45,13 +46,59 @@ PRINTF_LIKE(2, 3) static int give_up(struct herd *h, const char *format, ...)
 static struct {
 	const char *program, *scheme;
 	uint64_t nodes;
+	int two;
 } reach;
 
-void herd_reach_over(const char *program, const char *scheme, uint64_t nodes)
+void herd_reach_over(const char *program, const char *scheme, uint64_t nodes, int two)
 {
 	reach.program = program;
 	reach.scheme = scheme;
 	reach.nodes = nodes;
+	reach.two = two;
+}
+
+/* A second pool like the first one, and its memory node. */
+static int serve_second(struct herd *h, const struct stress_wish *wish)
+{
+	struct plan_wish plan_wish = {
+	    .chunk_count = wish->chunks,
+	    .group_objects = wish->group_objects,
+	    .object_bytes = wish->object_bytes,
+	    .slot_words = h->pool.plan.slot_words,
+	    .cn_max = h->pool.plan.cn_max,
+	    .value_bytes_max = wish->large_bytes_max,
+	    .policy = wish->policy,
+	};
+
+	made_pool_create(&plan_wish, h->second_pool);
+	return served_start(&h->second, reach.program, h->second_pool, reach.scheme);
+}
+
+static int serve(struct herd *h, const struct stress_wish *wish)
+{
+	char list[sizeof(h->served.name) + sizeof(h->second.name)];
+
+	if (served_start(&h->served, reach.program, stress_pool_name(h->s), reach.scheme) ||
+	    (reach.two && serve_second(h, wish)))
+		return give_up(h, "no memory node");
+	snprintf(list, sizeof(list), "%s%s%s", h->served.name, reach.two ? "," : "",
+		 h->second.name);
+	stress_reach_by(h->s, list, reach.nodes);
+	return 0;
+}
+
+/* Whoever died last may not have been recovered there. */
+static int end_second(struct herd *h)
+{
+	const struct check_options crashed = {.crashed = 1};
+	int status = served_end(&h->second, SIGTERM);
+	uint64_t live = assert_pool_clean(h->second_pool, &crashed);
+
+	made_pool_unlink(h->second_pool);
+	if (status)
+		return give_up(h, "the second memory node ended with wait status %x",
+			       (unsigned)status);
+	return live > 0 ? 0 : give_up(h, "nothing is on the second memory node");
 }
 
 int herd_begin(struct herd *h, const struct stress_wish *wish)
@@ -71,11 +118,8 @@ int herd_begin(struct herd *h, const struct stress_wish *wish)
 	}
 	if (status)
 		return give_up(h, "the driver: %s %s", status_name(status), error);
-	if (reach.scheme &&
-	    served_start(&h->served, reach.program, stress_pool_name(h->s), reach.scheme))
-		return give_up(h, "no memory node");
-	if (reach.scheme)
-		stress_reach_by(h->s, h->served.name, reach.nodes);
+	if (reach.scheme && serve(h, wish))
+		return -1;
 	for (uint32_t node = 0; node < h->nodes; node++)
 		herd_start(h, node);
 	return 0;
@@ -303,6 +347,8 @@ int herd_finish(struct herd *h)
 			result = give_up(h, "the memory node ended with wait status %x",
 					 (unsigned)status);
 	}
+	if (h->second.pid && end_second(h))
+		result = -1;
 	if (!result && stress_check_pool(h->s)) {
 		fprintf(stderr, "%s\n", stress_failure(h->s));
 		result = -1;

@@ -12,6 +12,7 @@
 #define FORGE_TEST_SYSTEM_HERD_H
 
 #include "fabric/shm.h"
+#include "made_pool.h"
 #include "served.h"
 #include "stress.h"
 
@@ -29,6 +30,8 @@ struct herd {
 	struct pool pool;
 	struct layout_registry lines[LAYOUT_CN_MAX];
 	struct served served; /* the memory node, if there is one */
+	struct served second; /* that of a second pool, of which only the end is looked at */
+	char second_pool[MADE_POOL_NAME_BYTES];
 };
 
 /* A compute node's membership, as the registry says. */
@@ -40,9 +43,10 @@ struct herd_line {
 
 /*
  * From now on a memory node serves the pool of every herd, and the compute nodes of that mask
- * reach it over a socket; scheme as served_start() has it.
+ * reach it over a socket; scheme as served_start() has it.  With `two` the cache lies on the pool
+ * and on another one, which a memory node of its own serves; then the mask is all of them.
  */
-void herd_reach_over(const char *program, const char *scheme, uint64_t nodes);
+void herd_reach_over(const char *program, const char *scheme, uint64_t nodes, int two);
 
 /* Make the pool and start wish->nodes nodes. */
 int herd_begin(struct herd *, const struct stress_wish *);

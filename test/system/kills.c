@@ -1,10 +1,11 @@
 /*
  * kills.c: compute nodes die by kill -9 under load, and sleep by SIGSTOP.
  *
- *	system_kills [KILLS [PROGRAM unix|tcp [all|half]]]
+ *	system_kills [KILLS [PROGRAM unix|tcp|tls [all|half|two]]]
  *
  * 30 kills by default, and a few more; and as many sleeps.  With a program, `PROGRAM node` serves
- * the pools, and all compute nodes, or every other one, reach them over such a socket.
+ * the pools, and all compute nodes, or every other one, reach them over such a socket; with "two"
+ * the cache lies on two pools with a memory node each, and recoveries are watched on the first.
  *
  * Four processes run verified load on a pool that evicts all the time; one writer per key, so an
  * older value that came back would be noticed (a Set that died unanswered may have happened or
@@ -316,6 +317,7 @@ int main(int argc, char **argv)
 		return 2;
 	if (argc > 3)
 		herd_reach_over(argv[2], argv[3],
-				argc > 4 && strcmp(argv[4], "half") == 0 ? 0x5555 : UINT64_MAX);
+				argc > 4 && strcmp(argv[4], "half") == 0 ? 0x5555 : UINT64_MAX,
+				argc > 4 && strcmp(argv[4], "two") == 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,60 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmocka.h>
+
 #include "hosts.h"
+#include "support/certs.h"
+
+/* What nodes and clients of "tls" show each other, made once. */
+static struct {
+	pid_t maker;
+	char directory[64], keys[80];
+	struct cert authority, node;
+} shown;
+
+static void remove_shown(void)
+{
+	const char *const files[] = {shown.keys, shown.authority.certificate, shown.authority.key,
+				     shown.node.certificate, shown.node.key};
+
+	if (getpid() != shown.maker)
+		return;
+	for (unsigned i = 0; i < sizeof(files) / sizeof(*files); i++)
+		unlink(files[i]);
+	rmdir(shown.directory);
+}
+
+static void make_shown(void)
+{
+	if (shown.maker)
+		return;
+	strcpy(shown.directory, "/tmp/forge-served-XXXXXX");
+	assert_non_null(mkdtemp(shown.directory));
+	snprintf(shown.keys, sizeof(shown.keys), "%s/keys", shown.directory);
+	int fd = open(shown.keys, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_true(dprintf(fd, "web full 00112233445566778899aabbccddeeff\n") > 0);
+	close(fd);
+	cert_authority(shown.directory, "authority", &shown.authority);
+	cert_issue(shown.directory, "node", &shown.authority, "IP:127.0.0.1", -86400, 86400,
+		   &shown.node);
+	shown.maker = getpid();
+	atexit(remove_shown);
+}
 
 /* A port that nobody has just now. */
 static unsigned free_port(void)
@@ -39,6 +85,15 @@ static void choose_url(struct served *s, const char *scheme)
 		snprintf(s->path, sizeof(s->path), "/tmp/forge-served-%ld-%u", (long)getpid(),
 			 number++);
 		snprintf(s->url, sizeof(s->url), "unix:%s", s->path);
+	} else if (strcmp(scheme, "tls") == 0) {
+		unsigned port = free_port();
+
+		make_shown();
+		snprintf(s->url, sizeof(s->url), "tcp://127.0.0.1:%u", port);
+		snprintf(s->name, sizeof(s->name),
+			 "tls://127.0.0.1:%u?timeout=20s&ca=%s&key-file=%s", port,
+			 shown.authority.certificate, shown.keys);
+		return;
 	} else if (strcmp(scheme, "tcp") == 0) {
 		snprintf(s->url, sizeof(s->url), "tcp://127.0.0.1:%u", free_port());
 	} else {
@@ -61,9 +116,12 @@ int served_start(struct served *s, const char *program, const char *pool_name, c
 	s->pid = fork();
 	if (s->pid == 0) {
 		host_enter("FORGE_TEST_NODE_HOST", 0);
+		/* Without TLS the list of arguments ends before it. */
 		if (dup2(ends[1], STDOUT_FILENO) >= 0)
 			execl(program, program, "node", "--pool", pool_name, "--keep", "--listen",
-			      s->url, (char *)NULL);
+			      s->url, strncmp(s->name, "tls:", 4) == 0 ? "--tls-cert" : NULL,
+			      shown.node.certificate, "--tls-key", shown.node.key, "--key-file",
+			      shown.keys, (char *)NULL);
 		_exit(127);
 	}
 	close(ends[1]);

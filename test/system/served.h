@@ -11,13 +11,14 @@
 struct served {
 	pid_t pid;	/* 0: none */
 	char url[128];	/* where it listens */
-	char name[160]; /* of the pool, by which it is reached; with time for a busy host */
+	char name[448]; /* of the pool, by which it is reached; with time for a busy host */
 	char path[96];	/* of its Unix socket, or "" */
 };
 
 /*
  * Start `program node` over the pool of that name, which is there, and wait until it is ready.
- * scheme: "unix" or "tcp", or a whole URL to listen on.  0, or -1 with the reason printed.
+ * scheme: "unix", "tcp", "tls" (with keys and certificates made for it), or a whole URL to listen
+ * on.  0, or -1 with the reason printed.
  */
 int served_start(struct served *, const char *program, const char *pool_name, const char *scheme);
 
