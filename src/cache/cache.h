@@ -360,11 +360,12 @@ MAY_WAIT int cache_reserve(struct cache *);
 MAY_WAIT int cache_reserve_try(struct cache *);
 
 /*
- * READ the object a word points to into buffer (c->fetched or c->other) and verify it: generation,
- * length, checksum. *verdict OBJECT_VALID or OBJECT_INVALID.  0 or FORGE_E_NODE.
+ * READ the object a word points to, in that chunk (cn_chunk_of()), into buffer (c->fetched or
+ * c->other) and verify it: generation, length, checksum. *verdict OBJECT_VALID or OBJECT_INVALID.
+ * 0 or FORGE_E_NODE.
  */
-MAY_WAIT int cache_fetch(struct cache *, uint64_t word, enum fab_purpose, uint8_t *buffer,
-			 int *verdict);
+MAY_WAIT int cache_fetch(struct cache *, uint64_t word, uint32_t chunk, enum fab_purpose,
+			 uint8_t *buffer, int *verdict);
 
 /* Check key length.  0, FORGE_E_KEY_EMPTY or FORGE_E_KEY_LONG. */
 int cache_key_check(struct cache_key key);

@@ -375,20 +375,9 @@ int cn_is_dead(const struct cn *cn, uint32_t chunk, uint32_t sn)
 	return (int)(word >> (sn % 64) & 1);
 }
 
-int cn_word_is_stale(const struct cn *cn, const struct worker *w, uint64_t word)
+int cn_life_is_over(const struct cn *cn, const struct worker *w, uint32_t behind)
 {
-	const struct plan *p = &cn->pool->plan;
-	uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));
-
-	if (chunk == UINT32_MAX)
-		return 0;
-	uint64_t seen = cn_map(cn, chunk);
-
-	if (!seen)
-		return 0;
-	uint32_t behind = index_generations_behind(p, word, chunk_generation(seen));
-
-	if (behind == 0 || behind >= index_generation_range(p) / 2)
+	if (behind >= index_generation_range(&cn->pool->plan) / 2)
 		return 0;
 	if (!pool_rule(cn->pool, RULE_MAP_TRUST_BOUND))
 		return 1;
@@ -398,22 +387,16 @@ int cn_word_is_stale(const struct cn *cn, const struct worker *w, uint64_t word)
 	return clock_now_ns(w->clock) - refreshed < UINT64_C(1000) * cn->map_trust_us;
 }
 
-int cn_word_is_ghost(const struct cn *cn, uint64_t word)
+int cn_word_is_ghost(const struct cn *cn, uint64_t word, uint32_t chunk)
 {
-	const struct plan *p = &cn->pool->plan;
-	uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));
+	uint32_t behind = cn_lives_behind(cn, word, chunk);
 
-	if (chunk == UINT32_MAX)
+	if (behind == 0 || behind >= CN_LIVES)
 		return 0;
-	uint64_t seen = cn_map(cn, chunk);
-	uint32_t behind = index_generations_behind(p, word, chunk_generation(seen));
-
-	if (!seen || behind == 0 || behind >= CN_LIVES)
-		return 0;
-	uint16_t tick = atomic_load_explicit(life_of(cn, chunk, chunk_generation(seen) - behind),
-					     memory_order_relaxed);
+	uint16_t tick = atomic_load_explicit(
+	    life_of(cn, chunk, chunk_generation(cn_map(cn, chunk)) - behind), memory_order_relaxed);
 	uint64_t head = atomic_load_explicit(&cn->head[RING_SMALL], memory_order_relaxed);
-	uint64_t limit = (uint64_t)p->chunk_count * CN_GHOST_AGE_PERCENT / 100;
+	uint64_t limit = (uint64_t)cn->pool->plan.chunk_count * CN_GHOST_AGE_PERCENT / 100;
 
 	uint16_t age = (uint16_t)(life_tick(cn, head) - tick);
 

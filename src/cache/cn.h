@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "policy/policy.h"
+#include "pool/index.h"
 #include "pool/pool.h"
 #include "pool/registry.h"
 #include "pool/time.h"
@@ -317,18 +318,42 @@ void cn_forget_dead(struct cn *, uint32_t chunk);
 uint32_t cn_dead_count(const struct cn *, uint32_t chunk);
 int cn_is_dead(const struct cn *, uint32_t chunk, uint32_t sn);
 
+/* The chunk an index word points into; UINT32_MAX: into none, and no honest word does.  It divides,
+ * so whoever asks several questions about a word finds it once. */
+static inline uint32_t cn_chunk_of(const struct cn *cn, uint64_t word)
+{
+	return plan_chunk_of_pointer(&cn->pool->plan, index_pointer(word));
+}
+
+/* How many lives older than the one the map has of its chunk is a word?  0: none, or not known. */
+static inline uint32_t cn_lives_behind(const struct cn *cn, uint64_t word, uint32_t chunk)
+{
+	uint64_t seen = likely(chunk != UINT32_MAX) ? cn_map(cn, chunk) : 0;
+
+	return seen ? index_generations_behind(&cn->pool->plan, word, chunk_generation(seen)) : 0;
+}
+
+/* cn_word_is_stale() of a word that is so many lives behind, and not none. */
+int cn_life_is_over(const struct cn *, const struct worker *, uint32_t behind);
+
 /*
  * Does the map prove that the word points into a life that is over?  The bucket was READ before
  * this call.  1 only if the map was refreshed recently enough for the generations not to have
  * wrapped; otherwise the object has to be READ.
  */
-int cn_word_is_stale(const struct cn *, const struct worker *, uint64_t word);
+static inline int cn_word_is_stale(const struct cn *cn, const struct worker *w, uint64_t word,
+				   uint32_t chunk)
+{
+	uint32_t behind = cn_lives_behind(cn, word, chunk);
+
+	return unlikely(behind != 0) && cn_life_is_over(cn, w, behind);
+}
 
 /*
  * Is the stale word a ghost: did its object leave the small ring not too long ago?  A hint; it
  * cannot tell keys with one fingerprint apart.
  */
-int cn_word_is_ghost(const struct cn *, uint64_t word);
+int cn_word_is_ghost(const struct cn *, uint64_t word, uint32_t chunk);
 
 /* Tickets of its ring that were taken since the group was queued, as last seen. */
 static inline uint64_t cn_age(const struct cn *cn, uint64_t seen)

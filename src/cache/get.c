@@ -60,13 +60,12 @@ int cache_clear_slot(struct cache *c, uint64_t slot, uint64_t from, enum stats_w
 	return large_free_old(c, &old, slot, FAB_SPACE);
 }
 
-int cache_fetch(struct cache *c, uint64_t word, enum fab_purpose purpose, uint8_t *buffer,
-		int *verdict)
+int cache_fetch(struct cache *c, uint64_t word, uint32_t chunk, enum fab_purpose purpose,
+		uint8_t *buffer, int *verdict)
 {
 	const struct pool *pool = c->cn->pool;
 	const struct plan *p = &pool->plan;
 	uint64_t address = index_object_address(word);
-	uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));
 	uint64_t bytes = index_object_bytes(word);
 	int check_sum = pool_rule(pool, RULE_READ_CHECKS_CHECKSUM);
 
@@ -112,23 +111,21 @@ int cache_fetch(struct cache *c, uint64_t word, enum fab_purpose purpose, uint8_
 /* Count a hit where the policy can see it. */
 static void count_hit(struct cache *c, const struct look *l, unsigned slot)
 {
-	uint64_t word = look_word(c, l, slot);
 	const struct plan *p = &c->cn->pool->plan;
-	const struct layout_object *h = object_header(c->fetched);
-	uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));
-	uint32_t sn = h->sn;
+	uint32_t sn = l->old_sn;
 
-	if (p->slot_words == 2) {
+	if (unlikely(p->slot_words == 2)) {
 		/* As published: the group word says where to count, while it is current. */
 		uint64_t group = index_view_group(p, &l->view, slot);
 
-		if (group_version(group) != index_word_version(p, word) ||
-		    group_chunk(group) != chunk)
+		if (group_version(group) != index_word_version(p, look_word(c, l, slot)) ||
+		    group_chunk(group) != l->old_chunk)
 			return;
 		sn = group_sn(group);
 	}
 	if (sn < p->group_objects)
-		c->count.hits_counted += (uint64_t)cn_count_hit(c->cn, chunk, h->generation, sn);
+		c->count.hits_counted +=
+		    (uint64_t)cn_count_hit(c->cn, l->old_chunk, l->old_generation, sn);
 }
 
 /* One look: 0 hit, FORGE_MISS, FORGE_E_AGAIN when it has to look again. */

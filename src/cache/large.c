@@ -302,7 +302,7 @@ int large_note_old(struct cache *c, uint64_t word, struct parts_list *old)
 	old->count = 0;
 	if (likely(!index_is_head(word)))
 		return 0;
-	status = cache_fetch(c, word, FAB_INDEX, c->large.head, &verdict);
+	status = cache_fetch(c, word, cn_chunk_of(c->cn, word), FAB_INDEX, c->large.head, &verdict);
 	/* What cannot be read any more is left to a sweep. */
 	if (!status && verdict == OBJECT_VALID && !parts_of(&c->cn->pool->plan, c->large.head, old))
 		old->count = 0;

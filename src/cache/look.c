@@ -41,15 +41,14 @@ struct cache_value look_value(const struct cache *c)
 
 /* A verified object lies in the buffer. */
 static void classify_valid(struct cache *c, struct cache_key key, struct look *l, unsigned slot,
-			   const uint8_t *buffer)
+			   uint32_t chunk, const uint8_t *buffer)
 {
 	const struct layout_object *h = object_header(buffer);
-	uint64_t word = look_word(c, l, slot);
 
 	if (!object_key_is(buffer, key.data, key.bytes) &&
 	    pool_rule(c->cn->pool, RULE_READ_CHECKS_KEY)) {
 		l->foreign |= 1u << slot;
-		look_know(l, slot, word);
+		look_know(l, slot, look_word(c, l, slot));
 		return;
 	}
 	enum cache_over over = cache_is_over(c, h);
@@ -59,13 +58,13 @@ static void classify_valid(struct cache *c, struct cache_key key, struct look *l
 		l->invalid |= 1u << slot;
 		*(over == CACHE_EXPIRED ? &l->expired : &l->flushed) |= 1u << slot;
 		l->over_slot = slot;
-		l->over_chunk = plan_chunk_of_pointer(&c->cn->pool->plan, index_pointer(word));
+		l->over_chunk = chunk;
 		l->over_generation = h->generation;
 		l->over_sn = h->sn;
 		return;
 	}
 	if (!l->match) {
-		l->old_chunk = plan_chunk_of_pointer(&c->cn->pool->plan, index_pointer(word));
+		l->old_chunk = chunk;
 		l->old_generation = h->generation;
 		l->old_sn = h->sn;
 		l->old_flush = h->flush_generation;
@@ -78,33 +77,35 @@ static MAY_WAIT int classify_word(struct cache *c, struct cache_key key, struct 
 				  unsigned slot)
 {
 	uint64_t word = look_word(c, l, slot);
+	uint32_t chunk;
 	int verdict;
 
 	if (l->known_slots >> slot & 1 && l->known[slot] == word) {
 		l->foreign |= 1u << slot;
 		return 0;
 	}
-	if (cn_word_is_stale(c->cn, c->worker, word)) {
+	chunk = cn_chunk_of(c->cn, word);
+	if (cn_word_is_stale(c->cn, c->worker, word, chunk)) {
 		/* Also a tentative one: its owner died, and its chunk was freed. */
 		l->dead |= 1u << slot;
 		/* The home bucket alone: half the false ghosts, and inserts go there first. */
 		if (slot < LAYOUT_BUCKET_SLOTS)
-			l->ghost |= (uint8_t)cn_word_is_ghost(c->cn, word);
+			l->ghost |= (uint8_t)cn_word_is_ghost(c->cn, word, chunk);
 		return 0;
 	}
 	if (unlikely(index_is_tentative(word))) {
 		l->tentative |= 1u << slot;
 		return 0;
 	}
-	cn_prefetch_counters(c->cn, plan_chunk_of_pointer(&c->cn->pool->plan, index_pointer(word)));
+	cn_prefetch_counters(c->cn, chunk);
 	/* The lowest match stays where it is; what comes behind it goes elsewhere. */
 	uint8_t *buffer = l->match ? c->other : c->fetched;
-	int status = cache_fetch(c, word, l->purpose, buffer, &verdict);
+	int status = cache_fetch(c, word, chunk, l->purpose, buffer, &verdict);
 
 	if (status)
 		return status;
 	if (likely(verdict == OBJECT_VALID)) {
-		classify_valid(c, key, l, slot, buffer);
+		classify_valid(c, key, l, slot, chunk, buffer);
 	} else {
 		l->dead |= 1u << slot;
 		l->invalid |= 1u << slot;

@@ -61,9 +61,10 @@ static MAY_WAIT int read_words(struct cache *c, const struct scan_home *s, uint3
 }
 
 /* READ the object and report it if it is live and at home here. */
-static MAY_WAIT int look_at(struct cache *c, struct scan_home *s, unsigned slot, int *verdict)
+static MAY_WAIT int look_at(struct cache *c, struct scan_home *s, unsigned slot, uint32_t chunk,
+			    int *verdict)
 {
-	int status = cache_fetch(c, s->words[slot], FAB_INDEX, c->fetched, verdict);
+	int status = cache_fetch(c, s->words[slot], chunk, FAB_INDEX, c->fetched, verdict);
 
 	if (status || *verdict != OBJECT_VALID)
 		return status;
@@ -91,12 +92,13 @@ static MAY_WAIT int scan_once(struct cache *c, struct scan_home *s)
 	int status = read_words(c, s, (1u << LAYOUT_NEIGHBOURHOOD) - 1, s->words);
 
 	for (unsigned slot = 0; slot < LAYOUT_NEIGHBOURHOOD && !status; slot++) {
+		uint32_t chunk = cn_chunk_of(c->cn, s->words[slot]);
 		int verdict = OBJECT_VALID;
 
 		if (index_is_object(s->words[slot]) && !index_is_tentative(s->words[slot]) &&
 		    s->words[slot] != s->reported[slot] &&
-		    !cn_word_is_stale(c->cn, c->worker, s->words[slot]))
-			status = look_at(c, s, slot, &verdict);
+		    !cn_word_is_stale(c->cn, c->worker, s->words[slot], chunk))
+			status = look_at(c, s, slot, chunk, &verdict);
 		invalid |= (uint32_t)(verdict != OBJECT_VALID) << slot;
 	}
 	if (status || !invalid)

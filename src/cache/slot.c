@@ -12,7 +12,6 @@
  */
 static int free_slot_of(const struct cache *c, const struct look *l, unsigned first)
 {
-	const struct plan *p = &c->cn->pool->plan;
 	int best = -1;
 	uint32_t best_age = 0;
 
@@ -21,14 +20,14 @@ static int free_slot_of(const struct cache *c, const struct look *l, unsigned fi
 
 		if (index_blocks(word) == INDEX_BLOCKS_EMPTY)
 			return (int)slot;
-		/* A tentative word is stale when a dead node's: what is left of it is room. */
-		if (!cn_word_is_stale(c->cn, c->worker, word))
-			continue;
-		uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));
-		uint32_t age =
-		    index_generations_behind(p, word, chunk_generation(cn_map(c->cn, chunk)));
+		uint32_t chunk = cn_chunk_of(c->cn, word);
 
-		if (!cn_word_is_ghost(c->cn, word))
+		/* A tentative word is stale when a dead node's: what is left of it is room. */
+		if (!cn_word_is_stale(c->cn, c->worker, word, chunk))
+			continue;
+		uint32_t age = cn_lives_behind(c->cn, word, chunk);
+
+		if (!cn_word_is_ghost(c->cn, word, chunk))
 			age += LAYOUT_GENERATION_COUNT;
 		if (age > best_age) {
 			best = (int)slot;
@@ -78,7 +77,7 @@ static MAY_WAIT int coldest_slot(struct cache *c, const struct look *l, unsigned
 		return status;
 	for (unsigned slot = 0; slot < LAYOUT_NEIGHBOURHOOD; slot++) {
 		uint64_t word = look_word(c, l, slot);
-		uint32_t chunk = plan_chunk_of_pointer(p, index_pointer(word));
+		uint32_t chunk = cn_chunk_of(c->cn, word);
 		uint32_t count = 0;
 
 		if (ops[slot].status == 0 && chunk != UINT32_MAX &&

@@ -87,30 +87,45 @@ static MAY_WAIT int place_renew(struct view *v, uint32_t i)
 	return status;
 }
 
+/* Its flows wait as that worker does, and give up when the view does. */
+static inline struct cache *led(const struct view *v, const struct worker *lead,
+				const struct place *p)
+{
+	p->cache->worker->wait = lead->wait;
+	p->cache->worker->wait_context = lead->wait_context;
+	p->cache->deadline_ns = v->deadline_ns;
+	return p->cache;
+}
+
+/* For the first time, or the first since the member came back. */
+static __attribute__((noinline)) MAY_WAIT int arrive(struct view *v, const struct worker *lead,
+						     uint32_t i)
+{
+	struct place *p = &v->places[i];
+	int status = place_renew(v, i);
+
+	/* Should that fail, the node is lost and the operation will say so. */
+	if (!status && !p->counts)
+		p->counts = cache_count_in_pool(led(v, lead, p)) == 0;
+	return status;
+}
+
 static inline MAY_WAIT int go_to_as(struct view *v, const struct worker *lead, uint32_t i,
 				    struct cache **out)
 {
 	struct place *p = &v->places[i];
 
 	if (unlikely(!p->of || p->of != member_now(&v->session->client->members[i]))) {
-		int status = place_renew(v, i);
+		int status = arrive(v, lead, i);
 
 		if (status)
 			return status;
 	}
-	struct cache *c = p->cache;
-
-	c->worker->wait = lead->wait;
-	c->worker->wait_context = lead->wait_context;
-	c->deadline_ns = v->deadline_ns;
-	/* Should that fail, the node is lost and the operation will say so. */
-	if (unlikely(!p->counts))
-		p->counts = cache_count_in_pool(c) == 0;
-	*out = c;
+	*out = led(v, lead, p);
 	return 0;
 }
 
-static MAY_WAIT int go_to(struct view *v, uint32_t i, struct cache **out)
+static inline MAY_WAIT int go_to(struct view *v, uint32_t i, struct cache **out)
 {
 	return go_to_as(v, &v->lead, i, out);
 }
@@ -241,11 +256,13 @@ int view_get(struct view *v, struct cache_key key, struct cache_value *out)
 
 	if (likely(!status))
 		status = cache_get(c, key, out);
-	if (status == 0)
+	if (likely(status == 0))
 		expiry_here(v, c, out);
-	if (unlikely(status == FORGE_E_NODE))
+	else if (status == FORGE_E_NODE)
 		return miss_lost(v, i);
-	return unlikely(status == FORGE_E_SPREAD) ? outdate(v) : status;
+	else if (status == FORGE_E_SPREAD)
+		return outdate(v);
+	return status;
 }
 
 int view_set(struct view *v, struct cache_key key, const struct cache_item *item)

@@ -16,7 +16,7 @@ static inline void cpu_relax(void)
 #endif
 }
 
-static inline int first_error(const struct fab_op *ops, unsigned n)
+int run_first_error(const struct fab_op *ops, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		if (unlikely(ops[i].status != FORGE_OK) && !(ops[i].flags & FAB_DETACHED))
@@ -47,7 +47,7 @@ int run_batch(struct worker *w, struct fab_op *ops, unsigned n, run_step_fn step
 			fab_kick(w->fab);
 		while (!run_all_complete(ops, part))
 			step(w, ops, part);
-		status = first_error(ops, part);
+		status = run_first_error(ops, part);
 		ops += part;
 		n -= part;
 	}
@@ -63,16 +63,11 @@ static void step_never(struct worker *w, const struct fab_op *ops, unsigned n)
 	assert(!"a fabric that completes at post left an op pending");
 }
 
-int flow_run(struct worker *w, struct fab_op *ops, unsigned n)
+int run_and_wait(struct worker *w, struct fab_op *ops, unsigned n)
 {
-	const struct fab_caps *caps = fab_caps(w->fab);
-
-	if (unlikely(!caps->completes_at_post))
+	if (!fab_caps(w->fab)->completes_at_post)
 		return w->wait->run(w, ops, n);
-	if (unlikely(n > caps->batch_ops_max))
-		return run_batch(w, ops, n, step_never);
-	fab_post(w->fab, ops, n);
-	return first_error(ops, n);
+	return run_batch(w, ops, n, step_never);
 }
 
 void flow_pause(struct worker *w)

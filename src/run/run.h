@@ -43,12 +43,26 @@ struct worker {
 	struct fab_wait waits; /* the poll backend's */
 };
 
+/* flow_run() of what has to be waited for, or posted in parts. */
+MAY_WAIT int run_and_wait(struct worker *, struct fab_op *ops, unsigned n);
+
+/* The first error of n ops that have completed; a detached one has none. */
+int run_first_error(const struct fab_op *ops, unsigned n);
+
 /*
  * Run n verbs as one batch and return when every one has completed or the node is lost.
  * Ops take effect in order.  0, or the first op's error.  A failed CAS is not an error.
  * A detached op is posted in its place in the order, and not waited for.
  */
-MAY_WAIT int flow_run(struct worker *, struct fab_op *ops, unsigned n);
+static inline MAY_WAIT int flow_run(struct worker *w, struct fab_op *ops, unsigned n)
+{
+	const struct fab_caps *caps = fab_caps(w->fab);
+
+	if (!caps->completes_at_post || unlikely(n > caps->batch_ops_max))
+		return run_and_wait(w, ops, n);
+	fab_post(w->fab, ops, n);
+	return n == 1 && !ops->flags ? ops->status : run_first_error(ops, n);
+}
 
 /* Give others a chance while polling a remote condition; every such loop has a bound. */
 MAY_WAIT void flow_pause(struct worker *);

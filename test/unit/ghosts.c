@@ -39,7 +39,9 @@ static void live(struct rig *r, uint32_t ring, uint32_t generation, uint64_t pos
 static int is_ghost_at(struct rig *r, uint32_t generation, uint64_t head)
 {
 	atomic_store(&r->cn.head[RING_SMALL], head);
-	return cn_word_is_ghost(&r->cn, word_of(r, generation));
+	uint64_t word = word_of(r, generation);
+
+	return cn_word_is_ghost(&r->cn, word, cn_chunk_of(&r->cn, word));
 }
 
 static void ages(uint32_t chunks, uint64_t position)
