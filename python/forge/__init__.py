@@ -80,7 +80,8 @@ class _Op(ctypes.Structure):
 class _Options(ctypes.Structure):
     _fields_ = [("sessions_max", ctypes.c_uint), ("in_flight_max", ctypes.c_uint),
                 ("timeout_us", ctypes.c_uint64), ("policy", ctypes.c_char_p),
-                ("key_file", ctypes.c_char_p), ("ca_file", ctypes.c_char_p)]
+                ("key_file", ctypes.c_char_p), ("ca_file", ctypes.c_char_p),
+                ("dead_percent", ctypes.c_uint)]
 
 
 class _Limits(ctypes.Structure):
@@ -259,10 +260,12 @@ class Cache:
     """A pool of FORGE's.  Close it, or use it in a with statement."""
 
     def __init__(self, pool="shm:/forge", threads=16, timeout=None, policy=None, key_file=None,
-                 ca_file=None):
+                 ca_file=None, dead_percent=0):
         """pool: "shm:/name", the path of a file, "tcp://host:port" or "unix:/path"; threads
         that may use it at once; timeout of every operation in seconds; policy: the pool's; key_file: a key
-        for nodes that ask for one; ca_file: who vouches for nodes behind tls://."""
+        for nodes that ask for one; ca_file: who vouches for nodes behind tls://;
+        dead_percent: members that may be dead before groups are compacted for it, 1 to 100; 0: the
+        policy's share."""
         if timeout is not None and timeout < 0:
             raise ValueError("a timeout is not below 0")
         pool = os.fsencode(pool)
@@ -271,7 +274,8 @@ class Cache:
         options = _Options(_uint(threads, 32, "threads"), 0, _microseconds(timeout),
                            policy.encode() if policy else None,
                            os.fsencode(key_file) if key_file else None,
-                           os.fsencode(ca_file) if ca_file else None)
+                           os.fsencode(ca_file) if ca_file else None,
+                           _uint(dead_percent, 32, "dead_percent"))
         pointer = ctypes.c_void_p()
         _check(_lib.forge_open(pool, ctypes.byref(options), ctypes.byref(pointer)))
         self._client = pointer

@@ -35,6 +35,11 @@ static int check_options(const struct forge_options *o)
 	if (o->in_flight_max > LIB_IN_FLIGHT_MAX)
 		return lib_fail(FORGE_E_INVAL, "in_flight_max is %u, the limit is %u",
 				o->in_flight_max, LIB_IN_FLIGHT_MAX);
+	if (o->dead_percent > 100)
+		return lib_fail(FORGE_E_INVAL,
+				"dead_percent is %u, which is more than all: at "
+				"most 100",
+				o->dead_percent);
 	return 0;
 }
 
@@ -126,6 +131,7 @@ int forge_open(const char *pool, const struct forge_options *options, struct for
 	struct client_options client_options = {
 	    .policy = options->policy,
 	    .session_count = c->options.sessions_max,
+	    .dead_percent = options->dead_percent,
 	    .seed = make_seed(),
 	    .access = &c->access,
 	};

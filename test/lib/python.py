@@ -276,6 +276,13 @@ def threads(t):
 
 
 @case
+def dead_percent(t):
+    with cache(t, dead_percent=30) as c:
+        assert c.set("k", b"v") and c.get("k") == b"v"
+    assert "dead_percent is 101" in refused(lambda: cache(t, dead_percent=101), "FORGE_E_INVAL")
+
+
+@case
 def fork(t):
     with cache(t) as c:
         c.set("k", b"parent's")
