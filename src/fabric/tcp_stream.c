@@ -160,6 +160,8 @@ ssize_t tcp_stream_send(struct tcp_stream *s, struct iovec *iov, unsigned count)
 
 	if (unlikely(s->tls))
 		return send_record(s, iov, count);
+	if (likely(count == 1))
+		return done(send(s->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL));
 	return done(sendmsg(s->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
