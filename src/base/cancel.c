@@ -15,9 +15,14 @@ int cancel_open(struct cancel *c)
 	return FORGE_OK;
 }
 
-void cancel_close(struct cancel *c)
+void cancel_forget(struct cancel *c)
 {
 	close(c->fd);
+}
+
+void cancel_close(struct cancel *c)
+{
+	cancel_forget(c);
 	pthread_mutex_destroy(&c->lock);
 }
 

@@ -21,6 +21,8 @@ struct cancel {
 /* 0 or FORGE_E_SYSTEM with errno: no descriptor is left. */
 int cancel_open(struct cancel *);
 void cancel_close(struct cancel *);
+/* In a child of fork(), where others may have been in the midst of it. */
+void cancel_forget(struct cancel *);
 
 void cancel_fire(struct cancel *);
 

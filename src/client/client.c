@@ -62,8 +62,11 @@ void client_close(struct client *c)
 		return;
 	mend_stop(c);
 	members_close(c);
-	pthread_cond_destroy(&c->wake);
-	pthread_mutex_destroy(&c->lock);
+	/* The parent's thread may wait by it, and in the child will never have done so. */
+	if (!forked_since(c->forked_mark)) {
+		pthread_cond_destroy(&c->wake);
+		pthread_mutex_destroy(&c->lock);
+	}
 	free(c->policy_name);
 	free(c);
 }
@@ -106,14 +109,14 @@ void client_member(struct client *c, uint32_t member, struct client_member *out)
 	struct member *m = &c->members[member];
 
 	*out = (struct client_member){0};
-	pthread_mutex_lock(&c->lock);
+	client_lock(c);
 	const struct attachment *a = member_now(m);
 
 	out->name = m->name;
 	out->is_up = a != NULL;
 	if (a)
 		out->pool = a->pool;
-	pthread_mutex_unlock(&c->lock);
+	client_unlock(c);
 	for (uint32_t p = 0; p < SPREAD_PARTITIONS && c->member_count > 1; p++)
 		out->partitions += c->table[p] == member;
 }
@@ -124,10 +127,10 @@ const char *client_owner_name(struct client *c, struct cache_key key)
 		return c->names[0];
 	uint32_t member = c->table[spread_partition(hash_key(key.data, key.bytes))];
 
-	pthread_mutex_lock(&c->lock);
+	client_lock(c);
 	const char *name = c->members[member].name;
 
-	pthread_mutex_unlock(&c->lock);
+	client_unlock(c);
 	/* It was never reached: by the name it had. */
 	for (uint32_t i = 0; i < c->name_count && !name; i++)
 		if (c->places[i] == c->record.member[member].name)

@@ -98,6 +98,22 @@ static inline struct attachment *member_now(const struct member *m)
 	return atomic_load_explicit(&m->now, memory_order_acquire);
 }
 
+/*
+ * In a child of fork() there is no thread of the client's, and it may have held the lock when the
+ * child was made: nobody would ever give it back.
+ */
+static inline void client_lock(struct client *c)
+{
+	if (!forked_since(c->forked_mark))
+		pthread_mutex_lock(&c->lock);
+}
+
+static inline void client_unlock(struct client *c)
+{
+	if (!forked_since(c->forked_mark))
+		pthread_mutex_unlock(&c->lock);
+}
+
 /* ---- members.c ---------------------------------------------------------------------------- */
 
 /*

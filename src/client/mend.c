@@ -89,12 +89,12 @@ void client_outdate(struct client *c)
 
 struct attachment *member_hold(struct client *c, const struct member *m)
 {
-	pthread_mutex_lock(&c->lock);
+	client_lock(c);
 	struct attachment *a = member_now(m);
 
 	if (a)
 		attachment_hold(a);
-	pthread_mutex_unlock(&c->lock);
+	client_unlock(c);
 	return a;
 }
 
@@ -349,7 +349,7 @@ void mend_stop(struct client *c)
 {
 	if (forked_since(c->forked_mark)) {
 		if (c->is_mending)
-			cancel_close(&c->cancel);
+			cancel_forget(&c->cancel);
 		return;
 	}
 	pthread_mutex_lock(&c->lock);

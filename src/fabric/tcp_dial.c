@@ -41,10 +41,11 @@ void tcp_instance(uint8_t out[WIRE_INSTANCE_BYTES])
 	}
 }
 
-/* A connected socket, or -1 with errno. */
-static int connect_to(const struct tcp_settings *s, const struct sockaddr *address, socklen_t bytes)
+/* Connect a new socket.  0, or -1 with errno. */
+static int connect_to(const struct tcp_settings *s, struct tcp_stream *out,
+		      const struct sockaddr *address, socklen_t bytes)
 {
-	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = tcp_stream_open(out, address->sa_family);
 	int error = 0;
 	socklen_t error_bytes = sizeof(error);
 
@@ -60,8 +61,8 @@ static int connect_to(const struct tcp_settings *s, const struct sockaddr *addre
 			error = errno;
 	}
 	if (!error)
-		return fd;
-	close(fd);
+		return 0;
+	tcp_stream_close(out);
 	errno = error;
 	return -1;
 }
@@ -108,18 +109,17 @@ static int fail_connect(const char *where, uint32_t deadline_ms, struct error_ou
 	}
 }
 
-static int dial_unix(const struct tcp_place *p, const struct tcp_settings *s, struct error_out e)
+static int dial_unix(const struct tcp_place *p, const struct tcp_settings *s,
+		     struct tcp_stream *out, struct error_out e)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	uint32_t deadline_ms = tcp_deadline_ms(s);
 	uint64_t end_ms = dial_now_ms() + deadline_ms;
-	int fd;
 
 	strcpy(address.sun_path, p->path);
 	do {
-		fd = connect_to(s, (struct sockaddr *)&address, sizeof(address));
-		if (fd >= 0)
-			return fd;
+		if (connect_to(s, out, (struct sockaddr *)&address, sizeof(address)) == 0)
+			return FORGE_OK;
 		/* Its backlog is full, and there is nothing to wait on. */
 		if (errno != EAGAIN)
 			break;
@@ -130,50 +130,50 @@ static int dial_unix(const struct tcp_place *p, const struct tcp_settings *s, st
 	return fail_connect(s->where, deadline_ms, e);
 }
 
-static int dial_tcp(const struct tcp_place *p, const struct tcp_settings *s, struct error_out e)
+static int dial_tcp(const struct tcp_place *p, const struct tcp_settings *s, struct tcp_stream *out,
+		    struct error_out e)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
 	struct addrinfo *found;
 	int error = getaddrinfo(p->host, p->port, &hints, &found);
-	int fd = -1;
+	int status = -1;
 
 	if (error)
 		return REFUSE(e, FORGE_E_NODE, "%s: there is no host %s (%s): check its name",
 			      s->where, p->host, gai_strerror(error));
 	errno = ENOENT;
-	for (struct addrinfo *a = found; a && fd < 0 && errno != ECANCELED; a = a->ai_next)
-		fd = connect_to(s, a->ai_addr, a->ai_addrlen);
+	for (struct addrinfo *a = found; a && status && errno != ECANCELED; a = a->ai_next)
+		status = connect_to(s, out, a->ai_addr, a->ai_addrlen);
 	error = errno;
 	freeaddrinfo(found);
 	errno = error;
-	if (fd < 0)
+	if (status)
 		return fail_connect(s->where, tcp_deadline_ms(s), e);
-	set_options(fd, tcp_deadline_ms(s));
-	return fd;
+	set_options(out->fd, tcp_deadline_ms(s));
+	return FORGE_OK;
 }
 
-int tcp_dial_socket(const struct tcp_settings *s, struct tcp_place *place, char *error_text,
-		    size_t error_bytes)
+int tcp_dial_socket(const struct tcp_settings *s, struct tcp_stream *out, struct tcp_place *place,
+		    char *error_text, size_t error_bytes)
 {
 	struct error_out e = {error_text, error_bytes};
 	int status = tcp_place_parse(s->where, place, error_text, error_bytes);
 
 	if (status)
 		return status;
-	return place->is_unix ? dial_unix(place, s, e) : dial_tcp(place, s, e);
+	return place->is_unix ? dial_unix(place, s, out, e) : dial_tcp(place, s, out, e);
 }
 
 int tcp_dial(const struct tcp_settings *s, enum wire_kind kind, struct tcp_stream *out,
 	     struct wire_welcome *welcome, char *error_text, size_t error_bytes)
 {
 	struct tcp_place place;
-	int fd = tcp_dial_socket(s, &place, error_text, error_bytes);
+	int status = tcp_dial_socket(s, out, &place, error_text, error_bytes);
 
-	if (fd < 0)
-		return fd;
-	tcp_stream_open(out, fd);
-	int status = tcp_hello(out, s, kind, place.is_unix ? NULL : place.host, welcome, error_text,
-			       error_bytes);
+	if (status)
+		return status;
+	status = tcp_hello(out, s, kind, place.is_unix ? NULL : place.host, welcome, error_text,
+			   error_bytes);
 
 	if (status)
 		tcp_stream_close(out);

@@ -16,10 +16,10 @@
 int tcp_dial(const struct tcp_settings *, enum wire_kind kind, struct tcp_stream *out,
 	     struct wire_welcome *welcome, char *error_text, size_t error_bytes);
 
-/* Only the connection: the descriptor, non-blocking, or an error as tcp_open(); and its place. */
+/* Only the connection, and its place.  As tcp_open(). */
 struct tcp_place;
-int tcp_dial_socket(const struct tcp_settings *, struct tcp_place *, char *error_text,
-		    size_t error_bytes);
+int tcp_dial_socket(const struct tcp_settings *, struct tcp_stream *out, struct tcp_place *,
+		    char *error_text, size_t error_bytes);
 
 static inline uint32_t tcp_deadline_ms(const struct tcp_settings *s)
 {

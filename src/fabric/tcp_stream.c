@@ -49,18 +49,22 @@ static void watch_forks(void)
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
-void tcp_stream_open(struct tcp_stream *s, int fd)
+/* Under the lock from the beginning: no child has a copy that is not on the list. */
+int tcp_stream_open(struct tcp_stream *s, int family)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&list_lock);
-	s->fd = fd;
-	s->tls = NULL;
-	s->gather = NULL;
-	s->next = list;
-	list = s;
+	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	*s = (struct tcp_stream){.fd = fd};
+	if (fd >= 0) {
+		s->next = list;
+		list = s;
+	}
 	pthread_mutex_unlock(&list_lock);
+	return fd;
 }
 
 static void decrypt_close(struct tcp_stream *s)

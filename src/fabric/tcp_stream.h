@@ -23,8 +23,11 @@ struct tcp_stream {
 	struct tcp_stream *next;
 };
 
-/* Take over a connected, non-blocking socket.  s stays where it is until tcp_stream_close(). */
-void tcp_stream_open(struct tcp_stream *s, int fd);
+/*
+ * A new, non-blocking socket of that family, to be connected.  s stays where it is until
+ * tcp_stream_close().  The descriptor, or -1 with errno.
+ */
+int tcp_stream_open(struct tcp_stream *s, int family);
 void tcp_stream_close(struct tcp_stream *s);
 
 /* From now on everything goes through tls, which is the stream's.  0 or FORGE_E_NO_MEMORY. */

@@ -108,10 +108,13 @@ static int echo_open(const struct server *s)
 	struct tcp_settings settings = {.where = s->seen->where};
 	struct tcp_place place;
 	char error[512];
-	int fd = tcp_dial_socket(&settings, &place, error, sizeof(error));
+	struct tcp_stream stream;
 
-	if (fd < 0)
+	if (tcp_dial_socket(&settings, &stream, &place, error, sizeof(error)))
 		bench_die("connecting to the echo");
+	int fd = dup(stream.fd); /* without what a stream brings */
+
+	tcp_stream_close(&stream);
 	return fd;
 }
 

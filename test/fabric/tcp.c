@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -361,6 +362,17 @@ static int silent_listener(char *where, size_t bytes)
 	return fd;
 }
 
+/* Of this process. */
+static unsigned sockets_open(void)
+{
+	unsigned count = 0;
+	struct stat s;
+
+	for (int fd = 0; fd < 256; fd++)
+		count += fstat(fd, &s) == 0 && S_ISSOCK(s.st_mode);
+	return count;
+}
+
 /* How far one comes with a node that says nothing. */
 enum silence { BACKLOG_FULL, AFTER_CONNECT, IN_TLS };
 
@@ -375,6 +387,7 @@ static void run_cancelled(enum silence where_silent)
 	struct cancel cancel;
 	char where[64];
 	unsigned char byte;
+	unsigned before = sockets_open();
 	int fd = silent_listener(where, sizeof(where)), peer = -1;
 	struct pass *pass = NULL;
 	struct dialler filler[2];
@@ -398,6 +411,19 @@ static void run_cancelled(enum silence where_silent)
 		assert_int_equal(recv(peer, &byte, 1, 0), 1);
 		assert_int_equal(byte == WIRE_TLS_FIRST, where_silent == IN_TLS);
 	}
+	/* A child has no copy of what is connected meanwhile: the node would wait for its end, too.
+	 */
+	unsigned not_mine = peer >= 0 ? 2 : 1, mine = where_silent == BACKLOG_FULL ? 3 : 1;
+
+	WAIT_FOR(sockets_open() == before + not_mine + mine);
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(sockets_open() != before + not_mine);
+	int status;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 	cancel_fire(&cancel);
 	for (unsigned i = 0; i < 2 && where_silent == BACKLOG_FULL; i++)
 		assert_int_equal(pthread_join(filler[i].thread, NULL), 0);

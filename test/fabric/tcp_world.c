@@ -193,8 +193,12 @@ int bare(const struct world *w)
 	struct tcp_settings s = settings_for(w);
 	char error[512];
 	struct tcp_place place;
-	int fd = tcp_dial_socket(&s, &place, error, sizeof(error));
+	struct tcp_stream stream;
 
+	assert_int_equal(tcp_dial_socket(&s, &stream, &place, error, sizeof(error)), FORGE_OK);
+	int fd = dup(stream.fd);
+
+	tcp_stream_close(&stream);
 	assert_true(fd >= 0);
 	fcntl(fd, F_SETFL, 0);
 	return fd;
