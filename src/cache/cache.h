@@ -48,6 +48,7 @@
 	COUNTER(evictions, "batches of groups claimed for eviction")                            \
 	COUNTER(groups_regrouped, "evicted groups of which the hot objects were copied")        \
 	COUNTER(groups_requeued, "groups that went round again whole")                          \
+	COUNTER(groups_spared, "groups that went round whole to make an overlong ring shorter") \
 	COUNTER(objects_rescued, "objects copied by regroup")                                   \
 	COUNTER(objects_rescue_lost, "copies whose slot had changed meanwhile")                 \
 	COUNTER(objects_dropped, "members of evicted groups that were not rescued")             \

@@ -366,7 +366,7 @@ static inline uint64_t cn_age(const struct cn *cn, uint64_t seen)
 
 /*
  * Has a ring become so long, by positions of groups that were claimed from its middle, that its
- * nodes might run out?  Then what lies at its head is due, whatever the policy says.
+ * nodes might run out?  Then those at its head are spared, and the positions go (evict.c).
  */
 static inline int cn_overlong(const struct cn *cn, uint64_t positions)
 {
@@ -374,6 +374,15 @@ static inline int cn_overlong(const struct cn *cn, uint64_t positions)
 	uint64_t most = plan_has_long_rings((uint32_t)chunks) ? 3 * chunks : 3 * chunks / 2;
 
 	/* Signed: a hint of head may be newer than that of tail, or beyond it. */
+	return (int64_t)positions > (int64_t)most;
+}
+
+/* Is it so long that no more must be claimed from its middle?  7/8 of the nodes at least. */
+static inline int cn_at_its_end(const struct cn *cn, uint64_t positions)
+{
+	uint64_t chunks = cn->pool->plan.chunk_count;
+	uint64_t most = plan_has_long_rings((uint32_t)chunks) ? 15 * chunks / 4 : 7 * chunks / 4;
+
 	return (int64_t)positions > (int64_t)most;
 }
 

@@ -58,6 +58,11 @@ static uint64_t worth(const struct cn *cn, uint64_t seen, uint64_t dead, uint64_
 	return gain * gain * cn_age(cn, seen);
 }
 
+int compact_is_worth(const struct cn *cn, uint32_t chunk, uint32_t object_count)
+{
+	return cn_dead_count(cn, chunk) * 100 >= object_count * COMPACT_WORTH_PERCENT;
+}
+
 uint32_t compact_stream(const struct cache *c, uint64_t seen)
 {
 	return compact_bounds_dead(c) ? lane_stream_after(c->lane, seen) : (uint32_t)RING_MAIN;
@@ -124,7 +129,7 @@ static int choose(struct cache *c, uint32_t dead_percent, struct ring_claimed *g
 		if (chunk_state(seen) == CHUNK_QUEUED && died <= has) {
 			members += has;
 			dead += died;
-			if (died * 100 >= has * COMPACT_WORTH_PERCENT)
+			if (compact_is_worth(cn, chunk, has))
 				prefer(&any, worth(cn, seen, died, has), seen, chunk);
 			if (died * 100 >= has * COMPACT_DEAD_PERCENT)
 				prefer(&mostly, worth(cn, seen, died, has), seen, chunk);

@@ -18,6 +18,16 @@
  * after the win was the first design; a model broke it, see doc/models.md.)
  *
  * Step 3 is about precision alone: counts that arrive late are lost, nothing breaks.
+ *
+ * An overlong ring (cn_overlong()) is no sign that room is short: compaction claims from its middle
+ * and leaves positions behind, which only a claim at its head removes.  So what lies there is no
+ * victim: a group with many dead members is compacted, any other goes round whole, in its own ring
+ * and with its counts, and the positions behind it are gone.  Nobody's object leaves for it.  Each
+ * time a lane needs a chunk it spares a few groups (SPARED_MIN) and then goes on as ever; it makes
+ * two positions at most (what compaction sealed, and a seal of its own).  In the worst case all
+ * groups lie side by side at the head: while they pass, the ring gets longer by half of them, and
+ * has nodes for more.  In a ring without nodes to spare (cn_at_its_end()) nothing is compacted
+ * from the middle until it is shorter.
  */
 #include "cache/evict.h"
 
@@ -97,6 +107,10 @@ static MAY_WAIT int read_occupancy(struct cache *c, struct policy_occupancy *o)
 
 		o->queued[r] = queued > 0 ? (uint64_t)queued : 0;
 	}
+	int64_t free_count = (int64_t)(cursors.ring[RING_FREE].tail - cursors.ring[RING_FREE].head);
+
+	atomic_store_explicit(&c->cn->free_hint, free_count > 0 ? (uint64_t)free_count : 0,
+			      memory_order_relaxed);
 	/* Parts are in no ring: the policy shares out what is left. */
 	o->chunk_count = plan_group_chunks(p, cursors.part_chunks);
 	return 0;
@@ -319,25 +333,23 @@ static void gather(struct cache *c, struct evict_scratch *s, uint32_t ring, uint
 	}
 }
 
-static MAY_WAIT int requeue(struct cache *c, struct regroup_source *src,
-			    const struct policy_group *g)
+static MAY_WAIT int requeue(struct cache *c, struct regroup_source *src, uint32_t ring,
+			    uint32_t segment)
 {
 	struct ring_entry entry = {
 	    .chunk = src->claimed.chunk,
 	    .generation = src->claimed.generation,
 	    .object_count = src->claimed.object_count,
-	    .segment = g->requeue_segment,
+	    .segment = segment,
 	    .owned_word = src->claimed.word,
 	};
 	uint64_t position;
-	int status =
-	    ring_enqueue(c->cn->pool, c->worker, FAB_EVICTION, RING_MAIN, &entry, &position);
+	int status = ring_enqueue(c->cn->pool, c->worker, FAB_EVICTION, ring, &entry, &position);
 
 	if (status)
 		return status == FORGE_E_AGAIN ? 0 : status;
-	c->count.groups_requeued++;
 	src->freed = 1; /* out of evicting, by our CAS */
-	cn_note(c->cn, entry.chunk, chunk_pack_queued(RING_MAIN, entry.generation, position),
+	cn_note(c->cn, entry.chunk, chunk_pack_queued(ring, entry.generation, position),
 		src->carried, entry.object_count);
 	return 0;
 }
@@ -420,8 +432,12 @@ static MAY_WAIT int dispose(struct cache *c, struct evict_scratch *s, uint32_t i
 	struct policy_group *g = &s->groups[i];
 	uint64_t rescued = c->count.objects_rescued;
 
-	if (g->action == POLICY_REQUEUE)
-		return requeue(c, &s->sources[i], g);
+	if (g->action == POLICY_REQUEUE) {
+		int status = requeue(c, &s->sources[i], RING_MAIN, g->requeue_segment);
+
+		c->count.groups_requeued += (uint64_t)s->sources[i].freed;
+		return status;
+	}
 	s->sources[i].heat = g->heat;
 	int status = regroup_move(c, &s->regroup, &s->sources[i], RING_MAIN, FAB_EVICTION);
 
@@ -448,11 +464,10 @@ static uint32_t mergeable(struct cache *c, struct evict_scratch *s, uint32_t n)
 }
 
 /* Steps 1 to 4: claim, READ, wait, and claim more while too few groups can be merged. */
-static MAY_WAIT int collect(struct cache *c, struct evict_scratch *s,
-			    const struct policy_occupancy *o, uint32_t ring, uint32_t *n)
+static MAY_WAIT int collect(struct cache *c, struct evict_scratch *s, uint32_t ring, uint32_t count,
+			    uint32_t merge_min, uint32_t *n)
 {
-	const struct policy *policy = c->cn->policy;
-	uint32_t count = claim_count(c, o), had = 0;
+	uint32_t had = 0;
 	int status = claim(c, s, ring, count, n);
 
 	while (!status && *n > had) {
@@ -468,25 +483,63 @@ static MAY_WAIT int collect(struct cache *c, struct evict_scratch *s,
 		had = *n;
 		uint32_t room = RING_CLAIM_MAX - had;
 
-		if (policy->merge_min <= 1 || room == 0)
+		if (merge_min <= 1 || room == 0)
 			break;
 		uint32_t merged = mergeable(c, s, had);
 
-		if (merged >= policy->merge_min || had >= c->lane->reserve_cap)
+		if (merged >= merge_min || had >= c->lane->reserve_cap)
 			break;
-		count = (uint32_t)min_u64(policy->merge_min - merged, room);
+		count = (uint32_t)min_u64(merge_min - merged, room);
 		status = claim(c, s, ring, count, n);
 	}
 	return *n > 0 && (status == FORGE_MISS || status == FORGE_E_AGAIN) ? 0 : status;
 }
 
-/* The policy's ring, unless one is overlong. */
-static uint32_t victim_ring(const struct cache *c, const struct policy_occupancy *o)
+/* At least so many groups are spared for each chunk that a lane needs. */
+#define SPARED_MIN 2u
+
+/* A group from the head of an overlong ring. */
+static MAY_WAIT int spare(struct cache *c, struct evict_scratch *s, uint32_t ring, uint32_t i)
 {
-	for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
-		if (cn_overlong(c->cn, o->queued[ring]))
-			return ring;
-	return c->cn->policy->victim_ring(o);
+	struct regroup_source *src = &s->sources[i];
+	const struct ring_claimed *g = &src->claimed;
+
+	if (!compact_is_worth(c->cn, g->chunk, g->object_count)) {
+		int status = requeue(c, src, ring, g->segment);
+
+		c->count.groups_spared += (uint64_t)src->freed;
+		return status;
+	}
+	uint64_t seen = chunk_pack_queued(ring, g->generation, g->position);
+
+	for (uint32_t sn = 0; sn < g->object_count; sn++)
+		s->groups[i].keep[sn] =
+		    src->members[sn].units > 0 && !cn_is_dead(c->cn, g->chunk, sn);
+	c->count.groups_compacted++;
+	return regroup_move(c, &s->regroup, src, ring == RING_MAIN ? compact_stream(c, seen) : ring,
+			    FAB_COMPACTION);
+}
+
+/* Make an overlong ring shorter, see above.  0 or FORGE_E_NODE. */
+static MAY_WAIT int shorten(struct cache *c, uint32_t ring, uint32_t count)
+{
+	struct evict_scratch *s = c->evict;
+	uint32_t n = 0;
+	int status = collect(c, s, ring, (uint32_t)max_u64(count, SPARED_MIN), 1, &n);
+
+	if (status == FORGE_MISS || status == FORGE_E_AGAIN)
+		return 0;
+	for (uint32_t i = 0; i < n && !status; i++)
+		status = spare(c, s, ring, i);
+	return status ? status : clear_rows(c, s, ring, n);
+}
+
+/* The longest ring, if it is overlong; RING_QUEUES: none is. */
+static uint32_t overlong_ring(const struct cache *c, const struct policy_occupancy *o)
+{
+	uint32_t ring = o->queued[RING_MAIN] > o->queued[RING_SMALL] ? RING_MAIN : RING_SMALL;
+
+	return cn_overlong(c->cn, o->queued[ring]) ? ring : (uint32_t)RING_QUEUES;
 }
 
 /*
@@ -507,18 +560,34 @@ int evict(struct cache *c)
 	uint32_t n = 0;
 	int status = read_occupancy(c, &occupancy);
 
+	if (!status && atomic_load_explicit(&c->cn->free_hint, memory_order_relaxed) > 0) {
+		/* Given back since the last poll: nobody need go. */
+		status = lane_claim_free(c->lane, c->worker, c->lane->reserve_cap);
+		if (status != FORGE_MISS)
+			return status;
+		status = 0;
+	}
 	if (status)
 		return status;
 	if (!occupancy.queued[RING_SMALL] && !occupancy.queued[RING_MAIN])
 		return FORGE_MISS;
-	uint32_t ring = victim_ring(c, &occupancy);
+	uint32_t overlong = overlong_ring(c, &occupancy), ring = overlong;
 
-	if (compact_bounds_dead(c) && !cn_overlong(c->cn, occupancy.queued[ring])) {
-		status = compact(c, dead_limit(c, ring));
+	if (overlong != RING_QUEUES && pool_rule(c->cn->pool, RULE_OVERLONG_SPARED)) {
+		status = shorten(c, overlong, claim_count(c, &occupancy));
+		if (status || c->lane->reserve_count > 0 ||
+		    cn_at_its_end(c->cn, occupancy.queued[overlong]))
+			return status;
+		overlong = RING_QUEUES;
+	}
+	if (likely(overlong == RING_QUEUES)) {
+		ring = c->cn->policy->victim_ring(&occupancy);
+		/* A hint of the ring's length may have kept cache_reserve_try() from it. */
+		status = compact(c, compact_bounds_dead(c) ? dead_limit(c, ring) : 100);
 		if (status != FORGE_MISS)
 			return status;
 	}
-	status = collect(c, s, &occupancy, ring, &n);
+	status = collect(c, s, ring, claim_count(c, &occupancy), c->cn->policy->merge_min, &n);
 	if (status || n == 0)
 		return status; /* with 0: positions whose groups others took were passed */
 	c->count.evictions++;

@@ -27,7 +27,8 @@ uint64_t evict_scratch_bytes(const struct plan *);
 struct evict_scratch *evict_scratch_place(const struct plan *, void *memory);
 
 /*
- * Claim groups at the head of a ring and free their chunks, hot members rescued.
+ * Claim groups at the head of a ring and free their chunks, hot members rescued; or take a chunk
+ * that was given back meanwhile, or compact, or make an overlong ring shorter.
  * Waits.  0; FORGE_MISS when neither ring holds a group; FORGE_E_AGAIN; FORGE_E_NODE.
  */
 MAY_WAIT int evict(struct cache *);
@@ -44,6 +45,9 @@ MAY_WAIT int evict_clear_row(struct cache *, struct evict_scratch *, uint64_t ad
  * they are no sample.
  */
 int compact_bounds_dead(const struct cache *);
+
+/* Are so many of the group's members known to be dead that moving the others frees something? */
+int compact_is_worth(const struct cn *, uint32_t chunk, uint32_t object_count);
 
 /*
  * The stream for objects bound for main that lived in a group which the map shows so, until they

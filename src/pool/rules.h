@@ -59,6 +59,7 @@
 	RULE(FLUSH_CAPPED, "a CN adds at most 85 / cn_max per counter and position")               \
 	RULE(NOTE_ZEROES_COUNTS, "hits count from the moment a group is noted as queued")          \
 	RULE(EVICT_WAITS_FLUSH, "the evictor waits a bounded time for CNs that have not flushed")  \
+	RULE(OVERLONG_SPARED, "nobody leaves because a ring is overlong")                          \
 	RULE(CN_CHUNK_CAP, "a CN holds at most its share of open and reserved chunks")             \
 	RULE(JOIN_LOCKS_FIRST, "a node has the lock of its id before its line says it lives")      \
 	RULE(RECOVER_NEEDS_PROOF, "nobody is recovered whose lock is held")                        \

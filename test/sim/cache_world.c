@@ -440,7 +440,7 @@ int cache_world_build(const struct world_spec *spec, uint64_t rules_off, struct 
 	cw->clock = (struct clock){world_now_ns};
 	cw->spec = spec;
 	cw->policy = policy_find(spec->policy ? spec->policy : "forge");
-	cw->pool.rules_off = rules_off;
+	cw->pool.rules_off = rules_off | (uint64_t)spec->overlong_evicts << RULE_OVERLONG_SPARED;
 	cw->rows_max = 254;
 	while (cw->worker_count < WORLD_WORKERS_MAX && spec->workers[cw->worker_count].text) {
 		uint8_t cn = spec->workers[cw->worker_count].cn;

@@ -93,7 +93,9 @@ struct world_spec {
 	/* Where the rings' cursors and the chunks' generations start. */
 	uint64_t first_position;
 	uint32_t first_generation;
-	bool impatient;	       /* late producers are skipped at once */
+	bool impatient; /* late producers are skipped at once */
+	/* OVERLONG_SPARED is off: a ring is a trip long, and what lies at its head is evicted. */
+	bool overlong_evicts;
 	bool flush_waits;      /* an evictor waits for CNs that have not flushed */
 	bool space_promised;   /* FORGE_E_NO_SPACE is a failure, even after a kill */
 	bool answers_promised; /* FORGE_E_AGAIN is a failure, even after a kill */

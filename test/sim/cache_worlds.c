@@ -232,6 +232,33 @@ void world_fill_trip(struct cache_world *cw, uint8_t *memory)
 	cursors->ring[RING_SMALL].tail = tail;
 }
 
+/* So many groups were claimed from the middle of the small ring that it has this length. */
+static void lengthen(struct cache_world *cw, uint8_t *memory, uint64_t length)
+{
+	const struct plan *p = &cw->pool.plan;
+	struct layout_cursors *cursors = (struct layout_cursors *)(memory + p->cursors_offset);
+	uint64_t *tail = &cursors->ring[RING_SMALL].tail;
+
+	for (; *tail < cursors->ring[RING_SMALL].head + length; ++*tail) {
+		uint64_t passed = node_pack_empty(plan_ring_cycle(p, *tail) + 1);
+
+		memcpy(memory + plan_ring_node_address(p, RING_SMALL, *tail), &passed, 8);
+	}
+	for (uint32_t i = 0; i < cw->cn_count; i++)
+		cn_see_tail(&cw->cns[i], RING_SMALL, *tail);
+}
+
+/* Five chunks: beyond 7 the ring is overlong, beyond 8 at its end. */
+static void overlong(struct cache_world *cw, uint8_t *memory)
+{
+	lengthen(cw, memory, 8);
+}
+
+static void at_its_end(struct cache_world *cw, uint8_t *memory)
+{
+	lengthen(cw, memory, 9);
+}
+
 static const struct world_spec worlds[] = {
     /* --- the index ----------------------------------------------------------------------- */
     {.name = "insert-insert",
@@ -422,6 +449,35 @@ static const struct world_spec worlds[] = {
      .before = {{1, "Sa Sb Sc Sd Sn So Sp Sq Sr Ss St Su"}},
      TRIP,
      .workers = {{0, "N6"}, {1, "N6"}, {2, "N6"}}},
+    /*
+     * c and d were updated again and again, which left positions behind; nothing need go, though
+     * a and b lie at the head of an overlong ring.
+     */
+    {.name = "overlong",
+     .chunk_count = 5,
+     .group_objects = 2,
+     .exact = true,
+     .keys = "abcd",
+     .before = {{0, "Sa Sb Sc Sd Sc Sd Sc Sd Sc Sd"}},
+     .prepare = overlong,
+     .workers = {{0, "Sc Ga"}, {1, "Gb"}}},
+    {.name = "overlong-end",
+     .chunk_count = 5,
+     .group_objects = 2,
+     .exact = true,
+     .keys = "abcd",
+     .before = {{0, "Sa Sb Sc Sd Sc Sd Sc Sd Sc Sd"}},
+     .prepare = at_its_end,
+     .workers = {{0, "Sc Ga"}, {1, "Gb"}}},
+    /* Two make it shorter at once, and b has died in the group at its head. */
+    {.name = "overlong-both",
+     .kills_long = true,
+     .chunk_count = 5,
+     .group_objects = 2,
+     .keys = "abc",
+     .before = {{0, "Sa Sb Sb Sc Sb Sc"}, {1, "Sn So"}, {0, "Y"}, {1, "Y"}},
+     .prepare = overlong,
+     .workers = {{0, "Sb Sc"}, {1, "Sp Ga"}}},
     /* CN 0 knows a dead group, which is also the next to be evicted; it uses the chunk again. */
     {.name = "compact-evict",
      .kills_long = true,

@@ -24,6 +24,7 @@ void world_heat_a(struct cache_world *, uint8_t *memory);
 void world_heat_ab(struct cache_world *, uint8_t *memory);
 void world_heat_a_everywhere(struct cache_world *, uint8_t *memory);
 void world_fill_trip(struct cache_world *, uint8_t *memory);
-#define TRIP .first_position = 16, .prepare = world_fill_trip /* with 5 to 8 chunks */
+/* With 5 to 8 chunks. */
+#define TRIP .first_position = 16, .overlong_evicts = true, .prepare = world_fill_trip
 
 #endif

@@ -93,11 +93,11 @@ def a_workload_that_fits_hits_always(t):
 
 @case
 def updates_of_what_fits_lose_next_to_nothing(t):
-    """Holes are compacted before anything that lives is evicted, unless its ring gets overlong."""
+    """Holes are compacted before anything that lives is evicted, however long its ring gets."""
     load = ("-w", "ycsb-a", "--keys", "20000", "-c", "200", "--preload", "--ops", "150000")
     r = report_of(bench(t, *load))["result"]
     assert r["hit_ratio"] > 0.999, r["hit_ratio"]
-    assert r["cache"]["groups_compacted"] > 100 and r["cache"]["evictions"] < 10, r["cache"]
+    assert r["cache"]["groups_compacted"] > 100 and r["cache"]["evictions"] == 0, r["cache"]
     never = report_of(bench(t, *load, "--dead-percent", "100"))["result"]
     assert never["cache"]["groups_compacted"] < r["cache"]["groups_compacted"], never["cache"]
 

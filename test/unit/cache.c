@@ -1,7 +1,8 @@
 /*
  * cache.c: Get, Set and Delete of one compute node on the loop fabric, with both policies: values
  * come back verified, a pool far too small for the data keeps working, memory keys are found
- * again after updates and regroups, and the limits give their errors.
+ * again after updates and regroups, nothing that fits is evicted because its ring grew long, and
+ * the limits give their errors.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,6 +85,48 @@ static void test_forge_evicting(void **state)
 static void test_paper_evicting(void **state)
 {
 	test_evicting("forge-paper");
+}
+
+/*
+ * Half of the keys are never updated: their groups stay at the head of the ring while the others'
+ * are compacted, until it is overlong.  All of it fits, so all of it stays.
+ */
+static void test_overlong(const char *policy, uint32_t chunks)
+{
+	struct rig r;
+	uint32_t keys = 4 * chunks, version;
+
+	rig_open(&r, policy, chunks, 8);
+	for (uint32_t id = 0; id < keys; id++)
+		assert_int_equal(rig_set(&r, id, 1, 40), 0);
+	for (uint32_t round = 2; round < 40; round++)
+		for (uint32_t id = keys / 2; id < keys; id++)
+			assert_int_equal(rig_set(&r, id, round, 40), 0);
+	for (uint32_t id = 0; id < keys; id++) {
+		assert_int_equal(rig_get(&r, id, &version), 0);
+		assert_int_equal(version, id < keys / 2 ? 1 : 39);
+	}
+	print_message("%s, %u chunks: %llu compacted, %llu spared\n", policy, chunks,
+		      (unsigned long long)r.cache.count.groups_compacted,
+		      (unsigned long long)r.cache.count.groups_spared);
+	assert_int_equal(r.cache.count.evictions, 0);
+	assert_true(r.cache.count.groups_spared > chunks / 4);
+	rig_close(&r);
+}
+
+static void test_forge_overlong(void **state)
+{
+	test_overlong("forge", 96);
+}
+
+static void test_small_overlong(void **state)
+{
+	test_overlong("forge", 48);
+}
+
+static void test_paper_overlong(void **state)
+{
+	test_overlong("forge-paper", 96);
 }
 
 static void test_limits(void **state)
@@ -238,15 +281,12 @@ static void test_cas_ids_of_pools(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_forge_small),
-	    cmocka_unit_test(test_paper_small),
-	    cmocka_unit_test(test_forge_evicting),
-	    cmocka_unit_test(test_paper_evicting),
-	    cmocka_unit_test(test_limits),
-	    cmocka_unit_test(test_damaged_cursors),
-	    cmocka_unit_test(test_damaged_cursors_large),
-	    cmocka_unit_test(test_deadline),
-	    cmocka_unit_test(test_cas_ids_of_pools),
+	    cmocka_unit_test(test_forge_small),	    cmocka_unit_test(test_paper_small),
+	    cmocka_unit_test(test_forge_evicting),  cmocka_unit_test(test_paper_evicting),
+	    cmocka_unit_test(test_forge_overlong),  cmocka_unit_test(test_small_overlong),
+	    cmocka_unit_test(test_paper_overlong),  cmocka_unit_test(test_limits),
+	    cmocka_unit_test(test_damaged_cursors), cmocka_unit_test(test_damaged_cursors_large),
+	    cmocka_unit_test(test_deadline),	    cmocka_unit_test(test_cas_ids_of_pools),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
