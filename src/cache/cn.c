@@ -189,6 +189,8 @@ void cn_see_heads(struct cn *cn, const struct layout_cursors *cursors)
 			      atomic_load_explicit(&cn->head[ring], memory_order_relaxed));
 
 		moved += ahead > 0 ? (uint64_t)ahead : 0;
+		atomic_store_explicit(&cn->next[ring], cursors->ring[ring].head,
+				      memory_order_relaxed);
 	}
 	if (moved * 4 >= plan_window(cn->pool->plan.chunk_count))
 		atomic_store_explicit(&cn->quick_us, 0, memory_order_relaxed);

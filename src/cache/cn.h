@@ -122,6 +122,7 @@ struct cn {
 	int32_t late_groups;		    /* the policy's */
 	_Atomic uint64_t tail[RING_QUEUES]; /* as last seen */
 	_Atomic uint64_t head[RING_QUEUES]; /* as last polled */
+	_Atomic uint64_t next[RING_QUEUES]; /* where head was last seen by anybody */
 
 	_Atomic uint32_t poll_now_us; /* the interval as adapted to the eviction rate */
 	/* poll_now_us, but at most flush_trust_us; 0: the next operation polls */

@@ -68,32 +68,44 @@ uint32_t compact_stream(const struct cache *c, uint64_t seen)
 	return compact_bounds_dead(c) ? lane_stream_after(c->lane, seen) : (uint32_t)RING_MAIN;
 }
 
+/* Groups whose dead are READ together: read[] has room for a chunk at least. */
+static uint32_t learned_at_once(const struct cache *c)
+{
+	const struct plan *p = &c->cn->pool->plan;
+	uint32_t count = (uint32_t)min_u64(COMPACT_LEARNED, p->chunk_count - c->learn_from);
+
+	return (uint32_t)min_u64(count, p->chunk_bytes / (8 * c->cn->dead_words));
+}
+
+uint32_t compact_learn_op(struct cache *c, struct fab_op *op)
+{
+	const struct cn *cn = c->cn;
+
+	if (!atomic_load_explicit(&cn->any_dead, memory_order_relaxed) || cn_is_alone(cn) ||
+	    !compact_bounds_dead(c))
+		return 0;
+	*op = fab_read(FAB_COMPACTION, plan_dead_address(&cn->pool->plan, c->learn_from),
+		       c->evict->regroup.read, learned_at_once(c) * cn->dead_words * 8);
+	return 1;
+}
+
 /*
- * Learn what the other nodes published of some groups, others each time, by one READ.  Words may be
- * older or newer than the map: bits of another life are forgotten with it, or mark living members
- * (see above).
+ * Words may be older or newer than the map: bits of another life are forgotten with it, or mark
+ * living members (see above).
  */
-static MAY_WAIT int learn_some(struct cache *c)
+void compact_learn(struct cache *c)
 {
 	struct cn *cn = c->cn;
-	uint32_t n = cn->pool->plan.chunk_count, words = cn->dead_words;
-	uint32_t count = (uint32_t)min_u64(COMPACT_LEARNED, n - c->learn_from);
-	/* read[] has room for a chunk at least. */
-	count = (uint32_t)min_u64(count, cn->pool->plan.chunk_bytes / (8 * words));
-	uint64_t *dead = (uint64_t *)(void *)c->evict->regroup.read;
-	struct fab_op op =
-	    fab_read(FAB_COMPACTION, plan_dead_address(&cn->pool->plan, c->learn_from), dead,
-		     count * words * 8);
-	int status = flow_run(c->worker, &op, 1);
+	uint32_t count = learned_at_once(c), words = cn->dead_words;
+	const uint64_t *dead = (const uint64_t *)(const void *)c->evict->regroup.read;
 
-	for (uint32_t i = 0; !status && i < count; i++)
+	for (uint32_t i = 0; i < count; i++)
 		for (uint32_t k = 0; k < words; k++)
 			if (dead[i * words + k]) {
 				cn_learn_dead(cn, c->learn_from + i, dead + i * words);
 				break;
 			}
-	c->learn_from = (c->learn_from + count) % n;
-	return status;
+	c->learn_from = (c->learn_from + count) % cn->pool->plan.chunk_count;
 }
 
 /* The best of the groups seen so far. */
@@ -236,12 +248,6 @@ int compact(struct cache *c, uint32_t dead_percent)
 
 	if (!atomic_load_explicit(&c->cn->any_dead, memory_order_relaxed))
 		return FORGE_MISS;
-	if (!cn_is_alone(c->cn) && compact_bounds_dead(c)) {
-		int status = learn_some(c);
-
-		if (status)
-			return status;
-	}
 	for (unsigned try = 0; try < COMPACT_TRIES_MAX && choose(c, dead_percent, &group, &ring);
 	     try++) {
 		int status = ring_claim_middle(c->cn->pool, c->worker, FAB_COMPACTION, ring,

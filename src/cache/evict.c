@@ -1,8 +1,8 @@
 /*
  * evict.c: freeing chunks, group by group and just in time.
  *
- *   1 claim the groups at the head of the ring the policy names    (ring.h)
- *   2 one batch: READ the registry, then their TWIMs and OFM rows
+ *   1 claim the groups at the head of the ring the policy names    (ring.h, collect.c)
+ *   2 in the same batch: READ the registry, then their TWIMs and OFM rows
  *   3 compute nodes that have not flushed up to the claimed positions are waited for, once, for
  *     a bounded time
  *   4 the policy judges, a pure function
@@ -33,9 +33,6 @@
 
 #include <string.h>
 
-/* Looks at the registry while other nodes have not flushed. */
-#define FLUSH_WAIT_LOOKS_MAX 64u
-
 static void *carve(uint8_t **at, uint64_t bytes)
 {
 	void *p = *at;
@@ -54,7 +51,7 @@ static uint64_t layout_scratch(const struct plan *p, uint8_t *memory, struct evi
 		{
 		    .read = carve(&at, p->chunk_bytes + LAYOUT_PAD_BYTES),
 		    .copy = carve(&at, p->chunk_bytes + LAYOUT_PAD_BYTES),
-		    .ops = carve(&at, (n + 3 * RING_CLAIM_MAX + 2) * sizeof(struct fab_op)),
+		    .ops = carve(&at, (n + 5 * RING_CLAIM_MAX + 4) * sizeof(struct fab_op)),
 		    .places = carve(&at, n * sizeof(struct lane_place)),
 		    .pending = carve(&at, n * sizeof(uint32_t)),
 		    .moved = carve(&at, n * sizeof(uint32_t)),
@@ -92,194 +89,6 @@ struct evict_scratch *evict_scratch_place(const struct plan *p, void *memory)
 	return s;
 }
 
-static MAY_WAIT int read_occupancy(struct cache *c, struct policy_occupancy *o)
-{
-	const struct plan *p = &c->cn->pool->plan;
-	struct layout_cursors cursors;
-	struct fab_op op = fab_read(FAB_EVICTION, p->cursors_offset, &cursors, sizeof(cursors));
-	int status = flow_run(c->worker, &op, 1);
-
-	if (status)
-		return status;
-	cn_see_heads(c->cn, &cursors);
-	for (unsigned r = 0; r < RING_QUEUES; r++) {
-		int64_t queued = (int64_t)(cursors.ring[r].tail - cursors.ring[r].head);
-
-		o->queued[r] = queued > 0 ? (uint64_t)queued : 0;
-	}
-	int64_t free_count = (int64_t)(cursors.ring[RING_FREE].tail - cursors.ring[RING_FREE].head);
-
-	atomic_store_explicit(&c->cn->free_hint, free_count > 0 ? (uint64_t)free_count : 0,
-			      memory_order_relaxed);
-	/* Parts are in no ring: the policy shares out what is left. */
-	o->chunk_count = plan_group_chunks(p, cursors.part_chunks);
-	return 0;
-}
-
-/*
- * How many groups to claim: the policy's wish, but never more than the lane may hold.  A group
- * stands for the parts its heads own, too, as many as it has on average.
- */
-static uint32_t claim_count(const struct cache *c, const struct policy_occupancy *o)
-{
-	struct policy_company company = {
-	    .evictors = cn_evictors(c->cn),
-	    .nodes = atomic_load_explicit(&c->cn->cns_live, memory_order_relaxed),
-	};
-	uint64_t chunks = c->cn->pool->plan.chunk_count;
-	uint64_t groups = o->queued[RING_SMALL] + o->queued[RING_MAIN];
-	uint64_t weight = 1 + (chunks - o->chunk_count) / max_u64(1, groups);
-	uint64_t count = c->cn->policy->claim_groups((uint32_t)chunks, &company) / weight;
-
-	return (uint32_t)max_u64(1, min_u64(count, c->lane->reserve_cap));
-}
-
-/* Claim up to `count` groups behind the *n in hand. */
-static MAY_WAIT int claim(struct cache *c, struct evict_scratch *s, uint32_t ring, uint32_t count,
-			  uint32_t *n)
-{
-	struct ring_claim_wish wish = {
-	    .ring = ring,
-	    .count = count,
-	    .evictors = cn_evictors(c->cn),
-	    .owner = c->cn->member.cn,
-	};
-	uint32_t won = 0;
-	int status = ring_claim(c->cn->pool, c->worker, FAB_EVICTION, &wish, s->claimed + *n, &won);
-
-	*n += won;
-	return status;
-}
-
-/* Step 2.  Rows of neighbouring positions are neighbours. */
-static MAY_WAIT int read_groups(struct cache *c, struct evict_scratch *s, uint32_t ring,
-				uint32_t from, uint32_t n)
-{
-	const struct plan *p = &c->cn->pool->plan;
-	struct fab_op *ops = s->regroup.ops;
-	uint32_t count = 0, row_words = p->ofm_row_bytes / 8;
-
-	/* First, so that the rows hold what a node says it has flushed. */
-	ops[count++] =
-	    fab_read(FAB_EVICTION, p->registry_offset, s->lines, p->cn_max * LAYOUT_REGISTRY_BYTES);
-	for (uint32_t i = from; i < n;) {
-		/* One READ for a run of rows that lie side by side. */
-		uint64_t first = s->claimed[i].position;
-		uint32_t run = 1;
-
-		while (i + run < n && s->claimed[i + run].position == first + run &&
-		       ((first + run) & (p->ofm_rows - 1)) != 0)
-			run++;
-		ops[count++] = fab_read(FAB_EVICTION, plan_ofm_row_address(p, ring, first),
-					s->rows + (uint64_t)i * row_words, run * p->ofm_row_bytes);
-		i += run;
-	}
-	for (uint32_t i = from; i < n; i++)
-		ops[count++] =
-		    fab_read(FAB_EVICTION,
-			     plan_twim_address(p, s->claimed[i].chunk, s->claimed[i].object_count),
-			     s->twims + (uint64_t)i * p->group_objects,
-			     s->claimed[i].object_count * TWIM_BYTES);
-	/* What others saw die; alone, this node has seen it all itself. */
-	if (!cn_is_alone(c->cn))
-		for (uint32_t i = from; i < n; i++)
-			ops[count++] =
-			    fab_read(FAB_EVICTION, plan_dead_address(p, s->claimed[i].chunk),
-				     s->dead[i], 8 * plan_dead_words(p));
-	else
-		memset(s->dead + from, 0, (n - from) * sizeof(s->dead[0]));
-	return flow_run(c->worker, ops, count);
-}
-
-/*
- * Nodes that are live, did not flush up to `upto`, and are not known to be asleep.  *asleep
- * receives how many are.
- */
-static uint32_t unflushed(struct cache *c, const struct evict_scratch *s, uint32_t ring,
-			  uint64_t upto, int give_up, uint32_t *asleep)
-{
-	struct cn *cn = c->cn;
-	uint32_t late = 0, live = 0, workers = 0;
-
-	*asleep = 0;
-	for (uint32_t i = 0; i < cn->pool->plan.cn_max; i++) {
-		const struct layout_registry *line = &s->lines[i];
-
-		if (registry_state(line->id) != REGISTRY_LIVE)
-			continue;
-		live++;
-		workers += (uint32_t)min_u64(line->worker_count, CN_WORKERS_MAX);
-		if (i == cn->member.cn || line->flushed[ring] > upto)
-			continue;
-		if (atomic_load_explicit(&cn->asleep[i][ring], memory_order_relaxed) ==
-		    line->flushed[ring] + 1) {
-			*asleep += 1;
-			continue;
-		}
-		late++;
-		if (give_up)
-			atomic_store_explicit(&cn->asleep[i][ring], line->flushed[ring] + 1,
-					      memory_order_relaxed);
-	}
-	atomic_store_explicit(&cn->cns_live, live, memory_order_relaxed);
-	atomic_store_explicit(&cn->workers_live, workers, memory_order_relaxed);
-	return late;
-}
-
-/* Has every other live node flushed position p, so that its row is still for good? */
-static int row_is_still(const struct cache *c, const struct evict_scratch *s, uint32_t ring,
-			uint64_t position)
-{
-	for (uint32_t i = 0; i < c->cn->pool->plan.cn_max; i++)
-		if (i != c->cn->member.cn && registry_state(s->lines[i].id) == REGISTRY_LIVE &&
-		    s->lines[i].flushed[ring] <= position)
-			return 0;
-	return 1;
-}
-
-/* Step 3. */
-static MAY_WAIT int wait_for_flushes(struct cache *c, struct evict_scratch *s, uint32_t ring,
-				     uint32_t n)
-{
-	const struct plan *p = &c->cn->pool->plan;
-	uint64_t upto = s->claimed[n - 1].position;
-	uint64_t start_us = worker_now_us(c->worker);
-	uint64_t limit_us = 2 * (uint64_t)c->cn->poll_interval_us;
-	uint32_t asleep;
-	int looked = 0, status = 0;
-
-	if (!pool_rule(c->cn->pool, RULE_EVICT_WAITS_FLUSH))
-		return 0;
-	while (unflushed(c, s, ring, upto, 0, &asleep) > 0) {
-		c->count.flush_waits += !looked;
-		if (++looked > (int)FLUSH_WAIT_LOOKS_MAX ||
-		    worker_now_us(c->worker) - start_us > limit_us) {
-			c->count.evict_unflushed += unflushed(c, s, ring, upto, 1, &asleep);
-			return cache_recover(c); /* some of them may be dead */
-		}
-		flow_pause(c->worker);
-		status = registry_read(c->cn->pool, c->worker, FAB_EVICTION, s->lines);
-		if (status)
-			return status;
-	}
-	/*
-	 * Who is asleep may have died in its sleep, or was given up too soon after the last look
-	 * for another one.  Nobody waits for it any more, so this is what keeps looking.
-	 */
-	if (asleep && c->cn->alive)
-		status = cache_recover(c);
-	if (status || !looked)
-		return status;
-	/* Somebody flushed meanwhile: READ the rows again. */
-	struct fab_op *ops = s->regroup.ops;
-
-	for (uint32_t i = 0; i < n; i++)
-		ops[i] =
-		    fab_read(FAB_EVICTION, plan_ofm_row_address(p, ring, s->claimed[i].position),
-			     s->rows + (uint64_t)i * (p->ofm_row_bytes / 8), p->ofm_row_bytes);
-	return flow_run(c->worker, ops, n);
-}
-
 static int any_word(const uint64_t *words, uint32_t n)
 {
 	uint64_t all = 0;
@@ -287,50 +96,6 @@ static int any_word(const uint64_t *words, uint32_t n)
 	for (uint32_t k = 0; k < n; k++)
 		all |= words[k];
 	return all != 0;
-}
-
-/* Hits of a member: what all nodes flushed and what this one has not flushed yet. */
-static void gather(struct cache *c, struct evict_scratch *s, uint32_t ring, uint32_t from,
-		   uint32_t n)
-{
-	const struct plan *p = &c->cn->pool->plan;
-
-	for (uint32_t i = from; i < n; i++) {
-		const struct ring_claimed *g = &s->claimed[i];
-		const uint8_t *row =
-		    (const uint8_t *)(s->rows + (uint64_t)i * (p->ofm_row_bytes / 8));
-		struct twim_member *members = s->members + (uint64_t)i * p->group_objects;
-		uint8_t *count = s->counts + (uint64_t)i * p->group_objects;
-
-		cn_learn_dead(c->cn, g->chunk, s->dead[i]);
-		twim_decode(p, g->chunk, g->generation, s->twims + (uint64_t)i * p->group_objects,
-			    g->object_count, members);
-		for (uint32_t sn = 0; sn < g->object_count; sn++) {
-			uint32_t own = cn_count(c->cn, g->chunk, sn);
-			uint32_t sum = (uint32_t)row[sn] + own;
-
-			c->count.hits_judged += own;
-
-			if (members[sn].units == 0 || cn_is_dead(c->cn, g->chunk, sn))
-				sum = 0;
-			count[sn] = (uint8_t)min_u64(sum, UINT8_MAX);
-		}
-		s->groups[i] = (struct policy_group){
-		    .ring = ring,
-		    .segment = g->segment,
-		    .object_count = g->object_count,
-		    .count = count,
-		    .keep = s->keeps + (uint64_t)i * p->group_objects,
-		};
-		memset(s->groups[i].keep, 0, g->object_count);
-		s->sources[i] = (struct regroup_source){
-		    .claimed = *g,
-		    .members = members,
-		    .keep = s->groups[i].keep,
-		    .carried = count,
-		    .dead_published = any_word(s->dead[i], plan_dead_words(p)),
-		};
-	}
 }
 
 static MAY_WAIT int requeue(struct cache *c, struct regroup_source *src, uint32_t ring,
@@ -408,7 +173,7 @@ static MAY_WAIT int clear_rows(struct cache *c, struct evict_scratch *s, uint32_
 		/* Taken from us: the row is the thief's business. */
 		if (!s->sources[i].freed || !any_word(row, row_words))
 			continue;
-		if (!row_is_still(c, s, ring, s->claimed[i].position)) {
+		if (!collect_row_is_still(c, ring, s->claimed[i].position)) {
 			status = evict_clear_row(c, s, address, row);
 			continue;
 		}
@@ -423,6 +188,12 @@ static MAY_WAIT int clear_rows(struct cache *c, struct evict_scratch *s, uint32_
 		}
 		run_end = address + p->ofm_row_bytes;
 	}
+	/*
+	 * Nobody waits for the last one.  If it is lost, or late, counts of this group are added to
+	 * those of the row's next owner, or some of its are gone.
+	 */
+	if (write.len <= FAB_DETACHED_BYTES_MAX)
+		write.flags |= FAB_DETACHED;
 	return status || !write.len ? status : flow_run(c->worker, &write, 1);
 }
 
@@ -444,55 +215,6 @@ static MAY_WAIT int dispose(struct cache *c, struct evict_scratch *s, uint32_t i
 	c->count.groups_regrouped++;
 	c->count.objects_dropped += g->object_count - (c->count.objects_rescued - rescued);
 	return status;
-}
-
-/* Groups that a judgement would regroup. */
-static uint32_t mergeable(struct cache *c, struct evict_scratch *s, uint32_t n)
-{
-	struct policy_group *copy = s->trial;
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		copy[i] = s->groups[i];
-		copy[i].count = s->trial_counts + (uint64_t)i * c->cn->pool->plan.group_objects;
-		memcpy(copy[i].count, s->groups[i].count, copy[i].object_count);
-	}
-	c->cn->policy->judge(copy, n, plan_expected_objects(&c->cn->pool->plan));
-	for (uint32_t i = 0; i < n; i++)
-		count += copy[i].action == POLICY_REGROUP;
-	return count;
-}
-
-/* Steps 1 to 4: claim, READ, wait, and claim more while too few groups can be merged. */
-static MAY_WAIT int collect(struct cache *c, struct evict_scratch *s, uint32_t ring, uint32_t count,
-			    uint32_t merge_min, uint32_t *n)
-{
-	uint32_t had = 0;
-	int status = claim(c, s, ring, count, n);
-
-	while (!status && *n > had) {
-		status = read_groups(c, s, ring, had, *n);
-		if (!status)
-			status = wait_for_flushes(c, s, ring, *n);
-		if (status)
-			return status;
-		for (uint32_t i = had; i < *n; i++)
-			c->count.groups_unflushed +=
-			    (uint64_t)!row_is_still(c, s, ring, s->claimed[i].position);
-		gather(c, s, ring, had, *n);
-		had = *n;
-		uint32_t room = RING_CLAIM_MAX - had;
-
-		if (merge_min <= 1 || room == 0)
-			break;
-		uint32_t merged = mergeable(c, s, had);
-
-		if (merged >= merge_min || had >= c->lane->reserve_cap)
-			break;
-		count = (uint32_t)min_u64(merge_min - merged, room);
-		status = claim(c, s, ring, count, n);
-	}
-	return *n > 0 && (status == FORGE_MISS || status == FORGE_E_AGAIN) ? 0 : status;
 }
 
 /* At least so many groups are spared for each chunk that a lane needs. */
@@ -525,7 +247,7 @@ static MAY_WAIT int shorten(struct cache *c, uint32_t ring, uint32_t count)
 {
 	struct evict_scratch *s = c->evict;
 	uint32_t n = 0;
-	int status = collect(c, s, ring, (uint32_t)max_u64(count, SPARED_MIN), 1, &n);
+	int status = collect(c, ring, (uint32_t)max_u64(count, SPARED_MIN), 1, &n);
 
 	if (status == FORGE_MISS || status == FORGE_E_AGAIN)
 		return 0;
@@ -558,7 +280,7 @@ int evict(struct cache *c)
 	struct evict_scratch *s = c->evict;
 	struct policy_occupancy occupancy;
 	uint32_t n = 0;
-	int status = read_occupancy(c, &occupancy);
+	int status = collect_look(c, &occupancy);
 
 	if (!status && atomic_load_explicit(&c->cn->free_hint, memory_order_relaxed) > 0) {
 		/* Given back since the last poll: nobody need go. */
@@ -574,7 +296,7 @@ int evict(struct cache *c)
 	uint32_t overlong = overlong_ring(c, &occupancy), ring = overlong;
 
 	if (overlong != RING_QUEUES && pool_rule(c->cn->pool, RULE_OVERLONG_SPARED)) {
-		status = shorten(c, overlong, claim_count(c, &occupancy));
+		status = shorten(c, overlong, collect_count(c, &occupancy));
 		if (status || c->lane->reserve_count > 0 ||
 		    cn_at_its_end(c->cn, occupancy.queued[overlong]))
 			return status;
@@ -584,10 +306,11 @@ int evict(struct cache *c)
 		ring = c->cn->policy->victim_ring(&occupancy);
 		/* A hint of the ring's length may have kept cache_reserve_try() from it. */
 		status = compact(c, compact_bounds_dead(c) ? dead_limit(c, ring) : 100);
+		s->compacted = status == 0;
 		if (status != FORGE_MISS)
 			return status;
 	}
-	status = collect(c, s, ring, claim_count(c, &occupancy), c->cn->policy->merge_min, &n);
+	status = collect(c, ring, collect_count(c, &occupancy), c->cn->policy->merge_min, &n);
 	if (status || n == 0)
 		return status; /* with 0: positions whose groups others took were passed */
 	c->count.evictions++;

@@ -20,6 +20,9 @@ struct evict_scratch {
 	struct policy_group trial[RING_CLAIM_MAX];
 	uint64_t dead[RING_CLAIM_MAX][LAYOUT_GROUP_OBJECTS_MAX / 64]; /* as READ */
 	struct layout_registry *lines;				      /* [cn_max] */
+	struct ring_view view; /* of ring `viewed`; RING_QUEUES: none */
+	uint32_t viewed;
+	uint8_t compacted; /* the last time there was a group worth it */
 };
 
 /* Bytes evict_scratch_place() needs, and the placement itself. */
@@ -32,6 +35,26 @@ struct evict_scratch *evict_scratch_place(const struct plan *, void *memory);
  * Waits.  0; FORGE_MISS when neither ring holds a group; FORGE_E_AGAIN; FORGE_E_NODE.
  */
 MAY_WAIT int evict(struct cache *);
+
+/*
+ * READ the cursors, and what else may be wanted next.  *o receives how full the rings are; the
+ * hints of the CN are brought up to date.  Waits.  0 or FORGE_E_NODE.
+ */
+MAY_WAIT int collect_look(struct cache *, struct policy_occupancy *o);
+
+/* How many groups to claim at once. */
+uint32_t collect_count(const struct cache *, const struct policy_occupancy *);
+
+/*
+ * Claim groups at the head of a ring, READ what they are judged by into the scratch, and wait for
+ * late flushes; more groups while the policy would merge fewer than merge_min.  *n receives how
+ * many.  Waits.  0, also with none; FORGE_MISS and FORGE_E_AGAIN as ring_claim(); FORGE_E_NODE.
+ */
+MAY_WAIT int collect(struct cache *, uint32_t ring, uint32_t count, uint32_t merge_min,
+		     uint32_t *n);
+
+/* Has every other live node flushed position p, so that its row is still for good? */
+int collect_row_is_still(const struct cache *, uint32_t ring, uint64_t position);
 
 /*
  * CAS every word of an OFM row to zero from what was READ, again from what it became meanwhile.
@@ -54,6 +77,13 @@ int compact_is_worth(const struct cn *, uint32_t chunk, uint32_t object_count);
  * were updated or their group compacted.
  */
 uint32_t compact_stream(const struct cache *, uint64_t seen);
+
+/*
+ * The READ of what the other nodes published of some groups, others each time, if that may be of
+ * use: 1, or 0 and no op.  compact_learn() takes in what it brought.
+ */
+uint32_t compact_learn_op(struct cache *, struct fab_op *);
+void compact_learn(struct cache *);
 
 /*
  * Compact a group: a mostly dead one or, while more than dead_percent of all members are dead, the

@@ -3,9 +3,9 @@
  *
  * Sealing.  Who competes: nobody writes the chunk but this lane, and only when in_flight is zero
  * is every object that could get a slot in place.  So the TWIM is complete when it is written,
- * and it is written before the chunk can be found (ring_enqueue posts after it).  A crash before
- * the enqueue leaves the chunk open in our name: a recoverer scans the index for words that
- * point into it.
+ * and it is written before the chunk can be found (posted with the ticket).  A crash before the
+ * chunk's word is queued leaves the chunk open in our name: a recoverer scans the index for words
+ * that point into it.
  *
  * Several groups of a stream being filled change nothing in that: each has its own count of Sets
  * in flight, no object moves from one to another, and which is sealed first matters to nobody's
@@ -180,7 +180,6 @@ static MAY_WAIT int seal(struct lane *lane, struct worker *w, struct open_group 
 		scratch[plan_twim_index(sn, n)] = g->twim[sn];
 	struct fab_op op = fab_write(FAB_SPACE, plan_twim_address(&pool->plan, g->chunk, n),
 				     scratch, n * TWIM_BYTES);
-	int status = flow_run(w, &op, 1);
 	struct ring_entry entry = {
 	    .chunk = g->chunk,
 	    .generation = g->generation,
@@ -192,8 +191,8 @@ static MAY_WAIT int seal(struct lane *lane, struct worker *w, struct open_group 
 	if (lane->cn->late_groups < 0)
 		for (uint32_t sn = 0; sn < n; sn++)
 			g->carried[sn] = cn_count(lane->cn, g->chunk, sn);
-	if (!status)
-		status = ring_enqueue(pool, w, FAB_SPACE, g->ring, &entry, &position);
+	int status = ring_enqueue_behind(pool, w, FAB_SPACE, g->ring, &op, &entry, &position);
+
 	if (!status)
 		cn_note(lane->cn, g->chunk, chunk_pack_queued(g->ring, g->generation, position),
 			g->carried, n);

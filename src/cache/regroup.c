@@ -20,6 +20,8 @@
  *    One that was kept, but found no place, is taken out in the same way at the end; its word is
  *    exact even after the chunk was freed.  Whoever took a kept head out after the chunk was freed
  *    may have READ the chunk's next life and not know its parts; we do, and free them.
+ *  - The last copies and the free are one batch, in this order: a prefix of it is what the two
+ *    would have left one after the other.
  * Crash: before the free, the chunk is evicting(us); some members have moved already.  After it,
  * the chunk is reserved(us).  Members not moved are evicted.
  */
@@ -33,32 +35,53 @@
 /* Beside an SN in moved[]: its slot was won. */
 #define MOVED (1u << 31)
 
-int regroup_free(struct cache *c, struct regroup_source *s, enum fab_purpose purpose)
+/* What the source's chunk word becomes. */
+static uint64_t freed_word(const struct cache *c, const struct regroup_source *s)
 {
-	struct cn *cn = c->cn;
-	const struct pool *pool = cn->pool;
-	uint32_t next = pool_rule(pool, RULE_FREE_RAISES_GENERATION)
+	uint32_t next = pool_rule(c->cn->pool, RULE_FREE_RAISES_GENERATION)
 			    ? generation_next(s->claimed.generation)
 			    : s->claimed.generation;
-	uint64_t word = chunk_pack_reserved(cn->member.cn, next);
+
+	return chunk_pack_reserved(c->cn->member.cn, next);
+}
+
+/* The ops that free the source's chunk; how many. */
+static uint32_t free_ops(const struct cache *c, const struct regroup_source *s,
+			 enum fab_purpose purpose, struct fab_op *ops)
+{
+	const struct pool *pool = c->cn->pool;
 	static const uint64_t zeroes[LAYOUT_GROUP_OBJECTS_MAX / 64];
-	struct fab_op ops[2] = {
-	    fab_cas(purpose, plan_chunk_word_address(&pool->plan, s->claimed.chunk),
-		    s->claimed.word, word),
-	    /* The next life starts with nobody dead. */
-	    fab_write(purpose, plan_dead_address(&pool->plan, s->claimed.chunk), zeroes,
-		      8 * plan_dead_words(&pool->plan)),
-	};
+
+	ops[0] = fab_cas(purpose, plan_chunk_word_address(&pool->plan, s->claimed.chunk),
+			 s->claimed.word, freed_word(c, s));
+	if (!s->dead_published)
+		return 1;
+	/* The next life starts with nobody dead. */
+	ops[1] = fab_write(purpose, plan_dead_address(&pool->plan, s->claimed.chunk), zeroes,
+			   8 * plan_dead_words(&pool->plan));
+	return 2;
+}
+
+/* ops[0] was won: the chunk is ours to use. */
+static MAY_WAIT int use_freed(struct cache *c, struct regroup_source *s)
+{
+	uint64_t word = freed_word(c, s);
+
+	s->freed = 1;
+	cn_note(c->cn, s->claimed.chunk, word, NULL, 0);
+	return lane_give(c->lane, c->worker,
+			 (struct lane_chunk){s->claimed.chunk, chunk_generation(word)});
+}
+
+int regroup_free(struct cache *c, struct regroup_source *s, enum fab_purpose purpose)
+{
+	struct fab_op ops[2];
 
 	if (s->freed)
 		return 0;
-	int status = flow_run(c->worker, ops, s->dead_published ? 2 : 1);
+	int status = flow_run(c->worker, ops, free_ops(c, s, purpose, ops));
 
-	if (status || !fab_cas_won(&ops[0]))
-		return status;
-	s->freed = 1;
-	cn_note(cn, s->claimed.chunk, word, NULL, 0);
-	return lane_give(c->lane, c->worker, (struct lane_chunk){s->claimed.chunk, next});
+	return status || !fab_cas_won(&ops[0]) ? status : use_freed(c, s);
 }
 
 /*
@@ -237,9 +260,13 @@ static uint32_t pack(struct cache *c, struct regroup_scratch *scratch,
 	return n;
 }
 
-/* WRITE the packed copies in one verb and CAS their slots, in one batch. */
+/*
+ * WRITE the packed copies in one verb and CAS their slots, in one batch.  If they are the last, the
+ * chunk is freed in the same batch, behind them; *freed says so.
+ */
 static MAY_WAIT int land(struct cache *c, struct regroup_scratch *scratch,
-			 const struct regroup_source *s, uint32_t n, enum fab_purpose purpose)
+			 const struct regroup_source *s, uint32_t n, int last,
+			 enum fab_purpose purpose, int *freed)
 {
 	const struct pool *pool = c->cn->pool;
 	const struct plan *p = &pool->plan;
@@ -268,8 +295,11 @@ static MAY_WAIT int land(struct cache *c, struct regroup_scratch *scratch,
 		memmove(scratch->ops, scratch->ops + 1, n * sizeof(write));
 		scratch->ops[n] = write;
 	}
-	int status = flow_run(c->worker, scratch->ops, n + 1);
+	struct fab_op *frees = scratch->ops + n + 1;
+	uint32_t more = last ? free_ops(c, s, purpose, frees) : 0;
+	int status = flow_run(c->worker, scratch->ops, n + 1 + more);
 
+	*freed = !status && more && fab_cas_won(frees);
 	if (!pool_rule(pool, RULE_REGROUP_WRITES_FIRST))
 		memmove(scratch->ops + 1, scratch->ops, n * sizeof(write));
 	return status;
@@ -364,9 +394,13 @@ int regroup_move(struct cache *c, struct regroup_scratch *scratch, struct regrou
 		/* The first share of a group brings its heat; a group rarely needs two. */
 		g->heat += s->heat;
 		s->heat = 0;
-		status = land(c, scratch, s, n, purpose);
+		int freed;
+
+		status = land(c, scratch, s, n, pending == 0 && !s->freed, purpose, &freed);
 		if (!status)
 			status = book(c, scratch, s, n, purpose);
+		if (!status && freed)
+			status = use_freed(c, s);
 		if (!status)
 			status = settle_heads(c, scratch, s, n, purpose);
 		for (uint32_t i = 0; i < n; i++) {

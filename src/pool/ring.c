@@ -1,6 +1,8 @@
 /* ring.c: the transcript of the argument in ring.h. */
 #include "pool/ring.h"
 
+#include <string.h>
+
 static uint64_t queued_word(const struct pool *pool, uint32_t ring, uint32_t generation,
 			    uint64_t position)
 {
@@ -31,6 +33,7 @@ struct enqueue {
 	uint32_t ring;
 	unsigned tickets; /* that may still be taken, all together */
 	unsigned depth;	  /* groups that were helped along and need a ticket of their own */
+	const struct fab_op *before; /* goes with the next ticket, and only with that */
 };
 
 static uint64_t full_node(const struct plan *plan, const struct ring_entry *e, uint64_t p)
@@ -159,13 +162,19 @@ static MAY_WAIT int enqueue(struct enqueue *q, const struct ring_entry *e, uint6
 	enum ticket_outcome outcome = TICKET_PASSED;
 
 	for (int first = 1; q->tickets > 0; first = 0) {
-		struct fab_op faa = fab_faa(q->purpose, plan_tail_address(plan, q->ring), 1);
-		int status = flow_run(q->w, &faa, 1);
+		struct fab_op ticket[2];
+		unsigned n = 0;
+
+		if (q->before)
+			ticket[n++] = *q->before;
+		q->before = NULL;
+		ticket[n] = fab_faa(q->purpose, plan_tail_address(plan, q->ring), 1);
+		int status = flow_run(q->w, ticket, n + 1);
 
 		q->tickets--;
 		if (status)
 			return status;
-		uint64_t p = faa.old, word = queued_word(q->pool, q->ring, e->generation, p);
+		uint64_t p = ticket[n].old, word = queued_word(q->pool, q->ring, e->generation, p);
 		struct fab_op ops[] = {
 		    fab_cas(q->purpose, plan_chunk_word_address(plan, e->chunk), owned, word),
 		    fab_cas(q->purpose, plan_ring_node_address(plan, q->ring, p),
@@ -201,8 +210,9 @@ static MAY_WAIT int enqueue(struct enqueue *q, const struct ring_entry *e, uint6
 	return 0;
 }
 
-int ring_enqueue(const struct pool *pool, struct worker *w, enum fab_purpose purpose, uint32_t ring,
-		 const struct ring_entry *e, uint64_t *position)
+int ring_enqueue_behind(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
+			uint32_t ring, const struct fab_op *before, const struct ring_entry *e,
+			uint64_t *position)
 {
 	struct enqueue q = {
 	    .pool = pool,
@@ -210,9 +220,16 @@ int ring_enqueue(const struct pool *pool, struct worker *w, enum fab_purpose pur
 	    .purpose = purpose,
 	    .ring = ring,
 	    .tickets = RING_TICKETS_MAX,
+	    .before = before,
 	};
 
 	return enqueue(&q, e, position);
+}
+
+int ring_enqueue(const struct pool *pool, struct worker *w, enum fab_purpose purpose, uint32_t ring,
+		 const struct ring_entry *e, uint64_t *position)
+{
+	return ring_enqueue_behind(pool, w, purpose, ring, NULL, e, position);
 }
 
 /* ---- dequeue ------------------------------------------------------------------------------ */
@@ -230,6 +247,31 @@ static MAY_WAIT int read_nodes(const struct pool *pool, struct worker *w, enum f
 	};
 
 	return flow_run(w, ops, first < count ? 2 : 1);
+}
+
+struct fab_op ring_view_nodes(const struct pool *pool, enum fab_purpose purpose, uint32_t ring,
+			      uint64_t from, struct ring_view *view)
+{
+	const struct plan *plan = &pool->plan;
+
+	view->from = from;
+	view->count =
+	    (uint32_t)min_u64(RING_CLAIM_MAX, plan->ring_nodes - (from & (plan->ring_nodes - 1)));
+	return fab_read(purpose, plan_ring_node_address(plan, ring, from), view->nodes,
+			8 * view->count);
+}
+
+/* Nodes of a view from a position on; how many there are, at most n. */
+static uint32_t viewed_nodes(const struct ring_view *view, uint64_t position, uint32_t n,
+			     uint64_t *nodes)
+{
+	if (!view || position - view->from >= view->count)
+		return 0;
+	uint64_t skip = position - view->from;
+
+	n = (uint32_t)min_u64(n, view->count - skip);
+	memcpy(nodes, view->nodes + skip, n * sizeof(*nodes));
+	return n;
 }
 
 /* How many nodes from head on can be taken: up to `count` filled ones and what was passed. */
@@ -271,11 +313,16 @@ static MAY_WAIT int advance_head(const struct pool *pool, struct worker *w,
 			return status;
 		*position = faa.old;
 		*claimed = wish->count;
+		if (viewed_nodes(wish->view, faa.old, wish->count, nodes) == wish->count)
+			return 0;
 		return read_nodes(pool, w, purpose, wish->ring, faa.old, wish->count, nodes);
 	}
-	uint32_t n = (uint32_t)min_u64(RING_CLAIM_MAX, occupancy), leading = 0;
+	uint32_t most = (uint32_t)min_u64(RING_CLAIM_MAX, occupancy);
+	uint32_t n = viewed_nodes(wish->view, head, most, nodes);
+	uint32_t leading = leading_nodes(plan, head, nodes, n, wish->count);
 
 	for (unsigned pauses = 0; leading == 0; pauses++) {
+		n = most;
 		int status = read_nodes(pool, w, purpose, wish->ring, head, n, nodes);
 
 		if (status)
@@ -341,17 +388,6 @@ static MAY_WAIT int skip_or_fill(const struct pool *pool, struct worker *w,
 	return 0;
 }
 
-/* The op that makes a FULL node of position p EMPTY for the next trip. */
-static struct fab_op reset_op(const struct pool *pool, enum fab_purpose purpose, uint32_t ring,
-			      uint64_t p, uint64_t node, const uint64_t *empty)
-{
-	uint64_t address = plan_ring_node_address(&pool->plan, ring, p);
-
-	if (!pool_rule(pool, RULE_NODE_RESET_BY_CAS))
-		return fab_write(purpose, address, empty, 8);
-	return fab_cas(purpose, address, node, *empty);
-}
-
 static uint64_t owned_word(const struct ring_claim_wish *wish, uint32_t generation, uint64_t p)
 {
 	return wish->ring == RING_FREE
@@ -360,14 +396,15 @@ static uint64_t owned_word(const struct ring_claim_wish *wish, uint32_t generati
 }
 
 /*
- * Steps 3 and 4 for the FULL node at the place of position `at`; *won says whether the chunk is
- * ours.  One of an earlier trip has been taken out of the ring before.
+ * Steps 3 and 4 for the FULL node at the place of position `at`, as ops[0] and ops[1].  One of an
+ * earlier trip has been taken out of the ring before.
  */
-static MAY_WAIT int take_chunk(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
-			       const struct ring_claim_wish *wish, uint64_t at, uint64_t node,
-			       struct ring_claimed *out, int *won)
+static MAY_WAIT int take_ops(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
+			     const struct ring_claim_wish *wish, uint64_t at, uint64_t *at_node,
+			     struct fab_op *ops, struct ring_claimed *out)
 {
 	const struct plan *plan = &pool->plan;
+	uint64_t node = *at_node;
 	uint32_t chunk = node_chunk(node), generation = node_generation(node);
 	uint64_t p = node_position(plan, node, at);
 	uint64_t empty = node_pack_empty(plan_ring_cycle(plan, at) + 1);
@@ -392,14 +429,71 @@ static MAY_WAIT int take_chunk(const struct pool *pool, struct worker *w, enum f
 		if (chunk_state(expected) != CHUNK_QUEUED && chunk_state(expected) != CHUNK_FREE)
 			expected = 0;
 	}
-	struct fab_op ops[] = {
-	    fab_cas(purpose, address, expected, out->word),
-	    reset_op(pool, purpose, wish->ring, p, node, &empty),
-	};
-	int status = flow_run(w, ops, 2);
+	ops[0] = fab_cas(purpose, address, expected, out->word);
+	ops[1] = fab_cas(purpose, plan_ring_node_address(plan, wish->ring, p), node, empty);
+	if (unlikely(!pool_rule(pool, RULE_NODE_RESET_BY_CAS))) {
+		*at_node = empty;
+		ops[1] = fab_write(purpose, ops[1].raddr, at_node, 8);
+	}
+	return 0;
+}
 
-	*won = !status && (fab_cas_won(&ops[0]) || !pool_rule(pool, RULE_CLAIM_BY_CHUNK_WORD));
-	return status;
+/* Of the n groups whose steps 3 and 4 are done, keep those that were won; how many. */
+static uint32_t keep_won(const struct pool *pool, const struct fab_op *ops,
+			 struct ring_claimed *out, uint32_t n)
+{
+	uint32_t won = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (fab_cas_won(&ops[2 * i]) || !pool_rule(pool, RULE_CLAIM_BY_CHUNK_WORD))
+			out[won++] = out[i];
+	return won;
+}
+
+/* Groups taken in one batch by those who bring no room for the ops. */
+#define TAKEN_AT_ONCE 4u
+
+/* Steps 3 and 4 for the FULL ones of n nodes from a position on; *count were won. */
+static MAY_WAIT int take_chunks(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
+				const struct ring_claim_wish *wish, uint64_t position,
+				uint64_t *nodes, uint32_t n, struct ring_claimed *out,
+				uint32_t *count)
+{
+	struct fab_op few[2 * TAKEN_AT_ONCE];
+	struct ring_company *company = wish->company;
+	struct fab_op *ops = company ? company->ops : few;
+	uint32_t at_once = company ? RING_CLAIM_MAX : TAKEN_AT_ONCE;
+
+	for (uint32_t i = 0; i < n;) {
+		struct ring_claimed *taken = out + *count;
+		uint32_t m = 0, more = 0;
+
+		for (; i < n && m < at_once; i++) {
+			if (ring_node_passed(&pool->plan, nodes[i], position + i) ||
+			    !ring_node_valid(&pool->plan, nodes[i]))
+				continue;
+			int status = take_ops(pool, w, purpose, wish, position + i, &nodes[i],
+					      &ops[2 * m], &taken[m]);
+
+			if (status)
+				return status;
+			m++;
+		}
+		if (m == 0)
+			return 0;
+		if (company)
+			more = company->append(company->context, taken, m, ops + 2 * m);
+		int status = flow_run(w, ops, 2 * m + more);
+
+		if (status)
+			return status;
+		uint32_t won = keep_won(pool, ops, taken, m);
+
+		if (company)
+			company->complete = won == m;
+		*count += won;
+	}
+	return 0;
 }
 
 /* READ both cursors of a ring; a hint. */
@@ -424,9 +518,14 @@ int ring_claim(const struct pool *pool, struct worker *w, enum fab_purpose purpo
 	for (unsigned try = 0; try < RING_CLAIM_TRIES && status == FORGE_E_AGAIN; try++) {
 		uint64_t cursor[2];
 
-		status = read_cursors(pool, w, purpose, wish->ring, cursor);
-		if (status)
-			return status;
+		if (try == 0 && wish->view) {
+			cursor[0] = wish->view->head;
+			cursor[1] = wish->view->tail;
+		} else {
+			status = read_cursors(pool, w, purpose, wish->ring, cursor);
+			if (status)
+				return status;
+		}
 		int64_t occupancy = (int64_t)(cursor[1] - cursor[0]);
 
 		if (occupancy <= 0)
@@ -434,20 +533,10 @@ int ring_claim(const struct pool *pool, struct worker *w, enum fab_purpose purpo
 		status = advance_head(pool, w, purpose, wish, cursor[0], (uint64_t)occupancy, nodes,
 				      &position, &claimed);
 	}
-	for (uint32_t i = 0; !status && i < claimed; i++) {
-		uint64_t p = position + i;
-		int won = 0;
-
-		status = skip_or_fill(pool, w, purpose, wish->ring, p, &nodes[i]);
-		if (status)
-			break;
-		if (ring_node_passed(&pool->plan, nodes[i], p) ||
-		    !ring_node_valid(&pool->plan, nodes[i]))
-			continue;
-		status = take_chunk(pool, w, purpose, wish, p, nodes[i], &out[*count], &won);
-		*count += (uint32_t)won;
-	}
-	return status;
+	for (uint32_t i = 0; !status && i < claimed; i++)
+		status = skip_or_fill(pool, w, purpose, wish->ring, position + i, &nodes[i]);
+	return status ? status
+		      : take_chunks(pool, w, purpose, wish, position, nodes, claimed, out, count);
 }
 
 int ring_claim_middle(const struct pool *pool, struct worker *w, enum fab_purpose purpose,
@@ -457,13 +546,14 @@ int ring_claim_middle(const struct pool *pool, struct worker *w, enum fab_purpos
 	struct ring_claim_wish wish = {.ring = ring, .owner = owner};
 	uint64_t p = known->position, node;
 	struct fab_op op = fab_read(purpose, plan_ring_node_address(plan, ring, p), &node, 8);
-	int status = flow_run(w, &op, 1), won = 0;
+	int status = flow_run(w, &op, 1);
+	uint32_t won = 0;
 
 	if (status)
 		return status;
 	if (!ring_node_filled(plan, node, p) || !ring_node_valid(plan, node) ||
 	    node_chunk(node) != known->chunk || node_generation(node) != known->generation)
 		return FORGE_MISS;
-	status = take_chunk(pool, w, purpose, &wish, p, node, known, &won);
+	status = take_chunks(pool, w, purpose, &wish, p, &node, 1, known, &won);
 	return status ? status : won ? 0 : FORGE_MISS;
 }

@@ -42,20 +42,19 @@
  *   2 CAS head forward over the leading nodes that are FULL (or were passed); while the ring is
  *     amply filled FAA head instead, which cannot fail.  The positions are now ours to look at.
  *     (Who sleeps before the FAA may find that it went beyond tail; it skips those positions.)
- *   3 for each: CAS chunk word queued@p -> evicting(cn, p).  Only the winner owns the chunk: a
- *     compactor or a recoverer may have taken it meanwhile.  The position is compared too, so a
- *     chunk that went round and is queued again at p' is not taken by a sleeper that saw p.
- *   4 CAS node FULL -> EMPTY(c+1), from the exact value, so that the next trip can use it.
- *   An EMPTY node at head belongs to a producer between its steps 1 and 3; after
- *   RING_SKIP_PAUSES it is skipped.
- *   A dequeuer leaves the node of each of its positions in a later trip, whatever it found there.
- *   One of an earlier trip belongs to a dequeuer that died or is late with its steps 3 and 4; if
- *   it were left to that one alone, it would at last be EMPTY for a trip that has passed, and no
- *   producer could ever fill it again.  After RING_SKIP_PAUSES an EMPTY one is moved on, and the
- *   chunk of a FULL one is claimed under the position it stands for: the late CASes then fail.
- *   Crash after 2: the chunks are queued@p with p below head: a recoverer claims them like 3.
- *   After 3: evicting(dead cn): a recoverer requeues them.  Before 4: the node stays FULL(c); the
- *   producer of the next trip takes it over, or the dequeuer of the next trip tidies up.
+ *   3 for each, in one batch: CAS chunk word queued@p -> evicting(cn, p).  Only the winner owns the
+ *     chunk: a compactor or a recoverer may have taken it meanwhile.  The position is compared too,
+ * so a chunk that went round and is queued again at p' is not taken by a sleeper that saw p. 4 CAS
+ * node FULL -> EMPTY(c+1), from the exact value, so that the next trip can use it. An EMPTY node at
+ * head belongs to a producer between its steps 1 and 3; after RING_SKIP_PAUSES it is skipped. A
+ * dequeuer leaves the node of each of its positions in a later trip, whatever it found there. One
+ * of an earlier trip belongs to a dequeuer that died or is late with its steps 3 and 4; if it were
+ * left to that one alone, it would at last be EMPTY for a trip that has passed, and no producer
+ * could ever fill it again.  After RING_SKIP_PAUSES an EMPTY one is moved on, and the chunk of a
+ * FULL one is claimed under the position it stands for: the late CASes then fail. Crash after 2:
+ * the chunks are queued@p with p below head: a recoverer claims them like 3. After 3: evicting(dead
+ * cn): a recoverer requeues them.  Before 4: the node stays FULL(c); the producer of the next trip
+ * takes it over, or the dequeuer of the next trip tidies up.
  *
  * The free ring works the same way with the words free@p and reserved(cn).
  */
@@ -90,6 +89,11 @@ struct ring_entry {
 MAY_WAIT int ring_enqueue(const struct pool *, struct worker *, enum fab_purpose, uint32_t ring,
 			  const struct ring_entry *, uint64_t *position);
 
+/* The same behind an op of the caller's, posted with step 1: it lands before the chunk is found. */
+MAY_WAIT int ring_enqueue_behind(const struct pool *, struct worker *, enum fab_purpose,
+				 uint32_t ring, const struct fab_op *before,
+				 const struct ring_entry *, uint64_t *position);
+
 /* A chunk the caller has come to own. */
 struct ring_claimed {
 	uint64_t position;
@@ -100,12 +104,42 @@ struct ring_claimed {
 	uint32_t segment;
 };
 
+/*
+ * Step 1 of a claim, done with something else: the cursors of the ring, and nodes from where its
+ * head was thought to be.  All of it is a hint, and what does not serve is READ again.
+ */
+struct ring_view {
+	uint64_t nodes[RING_CLAIM_MAX];
+	uint64_t head, tail;
+	uint64_t from; /* position of the first node */
+	uint32_t count;
+};
+
+/* The READ of nodes from a position on; head and tail are the caller's to fill in. */
+struct fab_op ring_view_nodes(const struct pool *, enum fab_purpose, uint32_t ring, uint64_t from,
+			      struct ring_view *);
+
+/*
+ * READs of what the claimed groups have, posted with step 3 and behind it.  What lies in a group
+ * was in place before it was queued, so a READ behind the CAS that won it is as good as a later
+ * one.
+ */
+struct ring_company {
+	/* Append at most 5 ops a group and two more for n groups; how many? */
+	uint32_t (*append)(void *context, const struct ring_claimed *, uint32_t n, struct fab_op *);
+	void *context;
+	struct fab_op *ops; /* room for them, and for two ops a group before them */
+	uint8_t complete;   /* out: all groups they were for are ours */
+};
+
 /* What ring_claim() should do. */
 struct ring_claim_wish {
 	uint32_t ring;
 	uint32_t count;	   /* wanted, at most RING_CLAIM_MAX */
 	uint32_t evictors; /* workers that may claim at the same time, all CNs together */
 	uint32_t owner;	   /* CN id */
+	const struct ring_view *view; /* or NULL */
+	struct ring_company *company; /* or NULL */
 };
 
 /*
