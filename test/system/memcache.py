@@ -93,6 +93,24 @@ class Server:
         return self.process.returncode, err.decode(errors="replace")
 
 
+class Stopped:
+    """What clients send meanwhile is there at once when the server goes on."""
+
+    def __init__(self, server):
+        self.process = server.process
+
+    def __enter__(self):
+        self.process.send_signal(signal.SIGSTOP)
+        wait_until(self._is_stopped, "the server does not stop")
+
+    def _is_stopped(self):
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "T"
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGCONT)
+
+
 class Client:
     def __init__(self, connection):
         self.socket = connection

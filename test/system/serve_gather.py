@@ -12,26 +12,7 @@ import socket
 import sys
 
 from harness import case, main
-from memcache import Server, wait_until
-
-
-class Stopped:
-    """What is sent meanwhile is there at once when the server goes on."""
-
-    def __init__(self, server):
-        self.pid = server.process.pid
-        self.server = server
-
-    def __enter__(self):
-        self.server.process.send_signal(signal.SIGSTOP)
-        wait_until(self._is_stopped, "the server does not stop")
-
-    def _is_stopped(self):
-        with open(f"/proc/{self.pid}/stat", encoding="ascii") as f:
-            return f.read().rsplit(")", 1)[1].split()[0] == "T"
-
-    def __exit__(self, *_):
-        self.server.process.send_signal(signal.SIGCONT)
+from memcache import Server, Stopped, wait_until
 
 
 def gathered(s):
