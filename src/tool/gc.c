@@ -8,15 +8,20 @@
  *
  * A whole pool that nobody serves may have been left on purpose (--keep), or by a node that was
  * killed; either way the next `forge node` serves it warm, and nothing in it tells the two apart.
- * So it is rubbish only if the user says so, by --warm-too.  Without it only what no node of this
- * build could serve is removed.  What does not begin with the magic is none of ours, but that an
- * empty one that the user names is what is left of a pool whose maker was killed.
+ * So it is rubbish only if the user says so, by --warm-too, or if a server has made it for itself
+ * (own_pool.h).  Without it only what no node of this build could serve is removed.  What does not
+ * begin with the magic is none of ours, but that an empty one that the user names is what is left
+ * of a pool whose maker was killed.
  */
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
 
 #include "base/opts.h"
 #include "base/text.h"
@@ -24,12 +29,16 @@
 #include "fabric/shm.h"
 #include "node/node.h"
 #include "tool/command.h"
+#include "tool/gc.h"
+#include "tool/own_pool.h"
 
-#define SHM_DIRECTORY "/dev/shm"
+/* Who has attached to the pool of a server that was killed: when to look again. */
+#define LOOK_AGAIN_S 1
 
 struct config {
 	const char *pool;
 	bool dry_run, warm_too;
+	uint64_t after;
 };
 
 static const struct opt options[] = {
@@ -41,12 +50,15 @@ static const struct opt options[] = {
     OPT_FLAG(
 	struct config, warm_too, "warm-too", 0,
 	"Remove whole pools as well, which the next node could serve with all that is cached."),
+    OPT_U64(struct config, after, "after", 0, "0", "PID", 0, INT32_MAX,
+	    "Wait until this process has ended and those who had attached to --pool have left."),
 };
 
 static const struct opts_table table = {
     .command = "forge gc",
     .sentence = "Remove pools whose memory node and compute nodes are all proven to be gone and "
-		"which no node can serve any more; with --warm-too also those that one could.  "
+		"which no node can serve any more, or which a killed 'forge serve' had made for "
+		"itself; with --warm-too also whole ones.  "
 		"Prints a line for each pool that it finds.  Exit status: 0, or 2 for an error.",
     .options = options,
     .option_count = ARRAY_COUNT(options),
@@ -97,7 +109,7 @@ static enum found judge(const struct config *config, const char *where, char *te
 
 	if (node_inspect(where, &pool, text, text_bytes))
 		return FOUND_RUBBISH;
-	if (config->warm_too) {
+	if (config->warm_too || own_pool_is(where)) {
 		snprintf(text, text_bytes, "nobody serves it and nobody is attached");
 		return FOUND_RUBBISH;
 	}
@@ -138,7 +150,14 @@ static enum found collect(const struct config *config, const char *where, char *
 	return found;
 }
 
-/* 0, or the exit status. */
+bool gc_remove(const char *where, char *text, size_t text_bytes)
+{
+	const struct config config = {.pool = where, .warm_too = true};
+
+	return collect(&config, where, text, text_bytes) == FOUND_RUBBISH;
+}
+
+/* The exit status of what has been said, or TOOL_OK. */
 static int collect_and_say(const struct config *config, const char *where, bool named)
 {
 	char text[768];
@@ -183,6 +202,37 @@ static int collect_all(const struct config *config)
 	return worst;
 }
 
+/* Nobody serves it, and somebody uses it all the same: what is mapped stays with him. */
+static bool has_users_only(const char *where)
+{
+	char ignored[256];
+	bool is_used = false;
+
+	for (uint32_t cn = 0; cn < LAYOUT_CN_MAX && !is_used; cn++)
+		is_used = shm_is_held(where, alive_cn_byte(cn), ignored, sizeof(ignored)) == 1;
+	return is_used && shm_is_held(where, ALIVE_NODE_BYTE, ignored, sizeof(ignored)) == 0;
+}
+
+/*
+ * The kernel says that a process has ended after it has closed its files, and so let go of its
+ * locks.
+ */
+static int wait_for_end(const struct config *config)
+{
+	struct pollfd end = {.fd = pidfd_open((pid_t)config->after, 0), .events = POLLIN};
+
+	if (end.fd < 0 && errno != ESRCH)
+		return tool_fail(&command_gc, "--after=%" PRIu64 ": cannot wait for it: %m",
+				 config->after);
+	while (end.fd >= 0 && poll(&end, 1, -1) < 0 && errno == EINTR)
+		;
+	if (end.fd >= 0)
+		close(end.fd);
+	while (has_users_only(config->pool))
+		sleep(LOOK_AGAIN_S);
+	return TOOL_OK;
+}
+
 static int run(int argc, char **argv)
 {
 	struct config config;
@@ -191,5 +241,9 @@ static int run(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	if (config.after && !config.pool)
+		return tool_fail(&command_gc, "--after needs --pool");
+	if (config.after && wait_for_end(&config))
+		return TOOL_ERROR;
 	return config.pool ? collect_and_say(&config, config.pool, true) : collect_all(&config);
 }

@@ -27,6 +27,7 @@
 #include "policy/policy.h"
 #include "tool/attach.h"
 #include "tool/names.h"
+#include "tool/own_pool.h"
 #include "client/view.h"
 #include "tool/survey.h"
 
@@ -325,8 +326,10 @@ static int open_pool(struct serving *s)
 		s->pool_name = c->pool;
 		status = tool_check_served(&command_serve, c->pool);
 	} else {
-		snprintf(s->own_name, sizeof(s->own_name), "shm:/forge-serve-%d", (int)getpid());
+		own_pool_name(s->own_name, sizeof(s->own_name));
 		s->pool_name = s->own_name;
+		own_pool_collect();
+		own_pool_watch(s->own_name);
 		status = make_pool(s);
 	}
 	return status ? status : attach(s);

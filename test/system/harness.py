@@ -125,8 +125,10 @@ class Box:
                 process.communicate()
         shutil.rmtree(self.dir, ignore_errors=True)
         for path in self.shm_files:
-            if os.path.exists(path):
+            try:  # what a server made for itself goes by itself
                 os.unlink(path)
+            except FileNotFoundError:
+                pass
 
 
 def run(function):

@@ -122,24 +122,6 @@ def who_does_not_read_delays_the_end_by_seconds(t):
 
 
 @case
-def what_a_killed_server_left_is_replaced_or_removed(t):
-    if LATENCY:
-        raise Skip("a pool of its own has no latency")
-    s = Server(t, "-m", "16", "-t", "1")
-    s.say(b"set a 0 0 1\r\nx\r\n", b"STORED\r\n")
-    path = "/dev/shm" + s.pool.removeprefix("shm:")
-    s.process.kill()
-    s.process.communicate()
-    assert os.path.exists(path)
-    # Its pool has the name of its process, and the kernel gives that number out again some day.
-    again = Server(t, "-m", "24", "-t", "1", before=f"cp {path} /dev/shm/forge-serve-$$")
-    again.say(b"get a\r\n", b"END\r\n")
-    assert again.end() == (0, "")
-    t.forge("gc", "--pool", s.pool, "--warm-too")
-    assert not os.path.exists(path)
-
-
-@case
 def connections_have_a_limit(t):
     s = Server(t, "-m", "16", "-c", "3", "-t", "2")
     first = [s.connect() for _ in range(3)]
