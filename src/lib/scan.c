@@ -1,18 +1,19 @@
 /*
  * scan.c: the keys of the pool, for programs.
  *
- * A scan finds the keys of one home bucket after another and hands them out one by one.  They are
- * copied to memory of its own, so that the session may be used in between.
+ * A scan finds the keys of a page of buckets, by the flows of the session that are free, and hands
+ * them out one by one.  They are copied to memory of its own, so that the session may be used in
+ * between.
  */
-#include "cache/scan.h"
+#include "client/scan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/lib.h"
 
-/* Most keys that one look at a bucket can find: a pass may be repeated, hence the vector. */
-struct scan_page {
+/* The keys that a page of buckets had, some of them twice perhaps. */
+struct page {
 	struct forge_entry *entries;
 	size_t count, capacity, next;
 	int status; /* FORGE_E_NO_MEMORY: an entry was lost */
@@ -20,10 +21,8 @@ struct scan_page {
 
 struct forge_scan {
 	struct forge_session *session;
-	uint32_t member, member_count; /* the memory node it is at */
-	uint32_t bucket, bucket_count; /* 0 as count: not known yet */
-	uint64_t now_ms;	       /* there */
-	struct scan_page page;
+	struct scan at;
+	struct page page;
 	struct arena keys;
 };
 
@@ -40,12 +39,11 @@ int forge_scan_open(struct forge_session *s, struct forge_scan **out)
 	if (!scan)
 		return lib_fail(FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
 	scan->session = s;
-	scan->member_count = client_member_count(s->client->client);
 	*out = scan;
 	return 0;
 }
 
-static struct forge_entry *page_add(struct scan_page *page)
+static struct forge_entry *page_add(struct page *page)
 {
 	if (page->count == page->capacity) {
 		size_t capacity = page->capacity ? 2 * page->capacity : LAYOUT_NEIGHBOURHOOD;
@@ -59,12 +57,10 @@ static struct forge_entry *page_add(struct scan_page *page)
 	return &page->entries[page->count++];
 }
 
-static void add(void *context, struct cache_key key, const struct cache_value *value)
+static void add(void *context, struct cache_key key, const struct cache_value *value,
+		uint64_t now_ms)
 {
 	struct forge_scan *scan = context;
-
-	if (view_member_of(scan->session->view, key) != scan->member)
-		return; /* left behind when the nodes were changed */
 	void *copy = arena_take(&scan->keys, key.bytes);
 	struct forge_entry *entry = copy ? page_add(&scan->page) : NULL;
 
@@ -78,43 +74,28 @@ static void add(void *context, struct cache_key key, const struct cache_value *v
 	    .value_bytes = value->bytes,
 	    .flags = value->flags,
 	    .cas = value->cas_id,
-	    .ttl_ms = value->expiry_ms == 0		? FORGE_TTL_NEVER
-		      : value->expiry_ms > scan->now_ms ? value->expiry_ms - scan->now_ms
-							: 0,
+	    .ttl_ms = value->expiry_ms == 0	  ? FORGE_TTL_NEVER
+		      : value->expiry_ms > now_ms ? value->expiry_ms - now_ms
+						  : 0,
 	};
 }
 
-/* The keys of the next bucket; what it finds is complete or void. */
+/* The keys of the next page; what it finds is complete or void. */
 static int fill_page(struct forge_scan *scan)
 {
-	struct view *view = scan->session->view;
-	struct cache *cache;
+	struct scan before = scan->at;
 
 	scan->page.count = scan->page.next = 0;
 	scan->page.status = 0;
 	arena_reset(&scan->keys);
-	int status = view_cache(view, scan->member, &cache);
+	int status = scan_page(&scan->at, &scan->session->flight.flows, add, scan);
 
-	if (!status) {
-		uint32_t buckets = cache->cn->pool->plan.bucket_count;
-
-		/* The node came back with another pool: what it has now is new. */
-		if (scan->bucket_count != buckets)
-			scan->bucket = 0;
-		scan->bucket_count = buckets;
-		scan->now_ms = cache_pool_ms(cache);
-		status = cache_scan_home(cache, scan->bucket, add, scan);
-	}
-	if (status == FORGE_E_NODE)
-		view_lost(view, scan->member);
-	if (!status)
+	if (!status && scan->page.status) {
 		status = scan->page.status;
+		scan->at = before;
+	}
 	if (status)
 		scan->page.count = 0;
-	else if (++scan->bucket == scan->bucket_count) {
-		scan->member++;
-		scan->bucket = scan->bucket_count = 0;
-	}
 	return status;
 }
 
@@ -126,7 +107,7 @@ int forge_scan_next(struct forge_scan *scan, struct forge_entry *entry)
 	if (!status && !entry)
 		status = lib_fail(FORGE_E_INVAL, "the pointer for the entry is NULL");
 	while (!status && scan->page.next == scan->page.count) {
-		if (scan->member == scan->member_count)
+		if (scan_is_over(&scan->at, scan->session->client->client))
 			return FORGE_MISS;
 		status = fill_page(scan);
 		if (status)
@@ -140,11 +121,7 @@ int forge_scan_next(struct forge_scan *scan, struct forge_entry *entry)
 
 double forge_scan_progress(const struct forge_scan *scan)
 {
-	if (!scan)
-		return 0;
-	double here = scan->bucket_count ? (double)scan->bucket / scan->bucket_count : 0;
-
-	return (scan->member + here) / scan->member_count;
+	return scan ? scan_progress(&scan->at, scan->session->client->client) : 0;
 }
 
 void forge_scan_close(struct forge_scan *scan)

@@ -10,17 +10,13 @@
 #include <stdlib.h>
 
 #include "base/opts.h"
-#include "cache/scan.h"
-#include "client/flows.h"
-#include "client/view.h"
+#include "client/scan.h"
 #include "tool/attach.h"
 
 /* Text collected in one attachment, more or less. */
 #define SHARE_BYTES (1u << 20)
 /* Buckets that are scanned at once. */
 #define FLOWS 32u
-/* Tries at a bucket that others keep changing. */
-#define TRIES_MAX 100u
 
 struct config {
 	const char *pool;
@@ -55,9 +51,10 @@ struct share {
 	int with_values;
 };
 
-static void print_key(struct share *s, uint64_t now_ms, struct cache_key key,
-		      const struct cache_value *value)
+static void print_key(void *context, struct cache_key key, const struct cache_value *value,
+		      uint64_t now_ms)
 {
+	struct share *s = context;
 	const uint8_t *byte = key.data;
 
 	s->count++;
@@ -77,104 +74,22 @@ static void print_key(struct share *s, uint64_t now_ms, struct cache_key key,
 	fputc('\n', s->out);
 }
 
-/* How far it is: a bucket of a memory node. */
-struct progress {
-	uint32_t member, member_count;
-	uint32_t bucket;
-};
-
-/* What the flows of an attachment have in common. */
-struct collecting {
-	struct share *share;
-	struct progress *at;
-	int status; /* the first error */
-};
-
-/* One of the flows that scan beside each other, so that round trips overlap. */
-struct scanner {
-	struct flow flow;
-	struct collecting *of;
-	uint64_t now_ms;
-	uint32_t member; /* being scanned */
-};
-
-static void print_scanned(void *context, struct cache_key key, const struct cache_value *value)
-{
-	const struct scanner *s = context;
-
-	/* Others were left behind when the nodes were changed. */
-	if (view_member_of(s->flow.view, key) == s->member)
-		print_key(s->of->share, s->now_ms, key, value);
-}
-
-/* Is there another bucket, and room for its text? */
-static int goes_on(const struct collecting *c)
-{
-	return !c->status && c->at->member < c->at->member_count &&
-	       ftell(c->share->out) < (long)SHARE_BYTES;
-}
-
-static MAY_WAIT int scan_next(struct scanner *s)
-{
-	struct progress *at = s->of->at;
-	uint32_t member = at->member;
-	struct cache *cache;
-	int status = view_cache(s->flow.view, member, &cache);
-
-	if (status || at->member != member)
-		return status; /* others went on while this one waited */
-	uint32_t bucket = at->bucket++;
-
-	if (at->bucket >= cache->cn->pool->plan.bucket_count) {
-		at->bucket = 0;
-		at->member++;
-	}
-	s->now_ms = cache_pool_ms(cache);
-	s->member = member;
-	status = FORGE_E_AGAIN;
-	for (unsigned try = 0; try < TRIES_MAX && status == FORGE_E_AGAIN; try++)
-		status = cache_scan_home(cache, bucket, print_scanned, s);
-	return status;
-}
-
-static MAY_WAIT void scan(struct flow *f)
-{
-	struct scanner *s = (struct scanner *)f;
-
-	while (goes_on(s->of)) {
-		int status = scan_next(s);
-
-		if (status && !s->of->status)
-			s->of->status = status;
-	}
-	flows_put(f);
-}
-
 /* Scan from there on until there is enough text. */
-static MAY_WAIT int collect(struct attached *a, struct share *share, struct progress *at)
+static MAY_WAIT int collect(struct attached *a, struct share *share, struct scan *at)
 {
-	struct collecting c = {.share = share, .at = at};
 	struct flows flows;
-	int status = flows_open(&flows, a->session, FLOWS, sizeof(struct scanner));
+	int status = flows_open(&flows, a->session, FLOWS, sizeof(struct flow));
 
 	if (status)
 		return status;
-	for (unsigned i = 0; i < FLOWS && !status && goes_on(&c); i++) {
-		struct scanner *s = (struct scanner *)flows_take(&flows);
-
-		status = s ? 0 : FORGE_E_NO_MEMORY;
-		if (s) {
-			s->of = &c;
-			status = flows_start(&s->flow, scan);
-		}
-	}
-	flows_finish(&flows);
+	while (!status && !scan_is_over(at, a->client) && ftell(share->out) < (long)SHARE_BYTES)
+		status = scan_page(at, &flows, print_key, share);
 	flows_close(&flows);
-	return status ? status : c.status;
+	return status;
 }
 
 /* One attachment.  0, or the exit status to end with. */
-static int print_share(const struct config *config, struct share *s, struct progress *at)
+static int print_share(const struct config *config, struct share *s, struct scan *at, int *is_over)
 {
 	char *text = NULL;
 	size_t bytes = 0;
@@ -183,9 +98,10 @@ static int print_share(const struct config *config, struct share *s, struct prog
 
 	if (exit_status)
 		return exit_status;
-	at->member_count = client_member_count(a.client);
 	s->out = open_memstream(&text, &bytes);
 	int status = s->out ? collect(&a, s, at) : FORGE_E_NO_MEMORY;
+
+	*is_over = scan_is_over(at, a.client);
 
 	if (s->out && (ferror(s->out) | fclose(s->out)))
 		status = FORGE_E_NO_MEMORY;
@@ -202,7 +118,8 @@ static int run(int argc, char **argv)
 {
 	struct config config;
 	struct opts_parsed parsed;
-	struct progress at = {0};
+	struct scan at = {0};
+	int is_over = 0;
 	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
 
 	if (status >= 0)
@@ -210,7 +127,7 @@ static int run(int argc, char **argv)
 	struct share share = {.with_values = config.with_values};
 
 	do {
-		status = print_share(&config, &share, &at);
-	} while (!status && at.member < at.member_count);
+		status = print_share(&config, &share, &at, &is_over);
+	} while (!status && !is_over);
 	return status ? status : share.count ? TOOL_OK : TOOL_NO;
 }

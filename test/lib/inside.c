@@ -100,6 +100,33 @@ static void heap_release(void *context, void *memory)
 	free(memory);
 }
 
+/* On a slow fabric a scan is found by all the flows that are free; with none it is found, too. */
+static void test_scan_overlaps(void **state)
+{
+	for (unsigned taken = 0; taken < 2; taken++) {
+		struct forge_op ops[8], *done[8];
+		struct forge_entry entry;
+		struct forge_scan *scan;
+		struct lib_rig r;
+
+		lib_rig_open(&r, 64, "2us", &(struct forge_options){.in_flight_max = 8});
+		OK(put_text(r.session, "key", "v"));
+		for (unsigned i = 0; i < 8; i++)
+			ops[i] = (struct forge_op){.verb = FORGE_GET, .key = forge_text("key")};
+		OK(forge_submit(r.session, ops, taken ? 8 : 0));
+		/* Until they are polled for, and the next poll, they keep their flows. */
+		if (taken)
+			assert_int_equal(forge_poll(r.session, done, 1, FORGE_WAIT_FOREVER), 1);
+		OK(forge_scan_open(r.session, &scan));
+		OK(forge_scan_next(scan, &entry));
+		assert_memory_equal(entry.key.data, "key", 3);
+		assert_int_equal(forge_scan_next(scan, &entry), FORGE_MISS);
+		assert_int_equal(r.session->flight.flows.flow_count, 8);
+		forge_scan_close(scan);
+		lib_rig_close(&r);
+	}
+}
+
 static int first_error(int status, int next)
 {
 	return status ? status : next;
@@ -202,6 +229,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_statuses),
 	    cmocka_unit_test(test_counters_are_wide),
+	    cmocka_unit_test(test_scan_overlaps),
 	    cmocka_unit_test(test_short_memory),
 	};
 
