@@ -43,7 +43,7 @@ bench: all ## measure the speed of this build on this host
 	@meson test -C build --no-rebuild --suite bench --num-processes 1 --verbose </dev/null
 
 .PHONY: bench-fabric
-bench-fabric: all ## verbs over TCP and Unix sockets beside a bare echo
+bench-fabric: all ## verbs and Gets over TCP and Unix sockets beside a bare echo
 	@build/test/bench/fabric_bench
 
 bench-serve: all ## forge serve beside Debian's memcached and Redis, if they are installed
