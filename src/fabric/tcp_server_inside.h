@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "access/door.h"
+#include "base/clock.h"
 #include "fabric/memory.h"
 #include "fabric/tcp_server.h"
 
@@ -136,6 +137,24 @@ static inline void tcp_count(_Atomic uint64_t *counter, uint64_t n)
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
 			      memory_order_relaxed);
 }
+
+static inline uint64_t tcp_now_ns(void)
+{
+	return clock_now_ns(clock_monotonic());
+}
+
+/* ---- tcp_thread.c ------------------------------------------------------------------------- */
+
+/* NULL: no descriptors, or no memory. */
+struct tcp_thread *tcp_thread_create(struct tcp_server *);
+void tcp_thread_destroy(struct tcp_thread *);
+
+/* What it does until the server stops; of pthread_create(). */
+void *tcp_thread_main(void *thread);
+/* Let it look at what has changed; any thread. */
+void tcp_thread_wake(struct tcp_thread *);
+/* End its connections, those accepted for it included; on its thread, or when that has ended. */
+void tcp_thread_close_all(struct tcp_thread *);
 
 /* ---- tcp_listen.c ------------------------------------------------------------------------- */
 
