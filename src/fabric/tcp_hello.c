@@ -59,56 +59,71 @@ static int send_all(struct greeting *g, const void *bytes, size_t count)
 	return tcp_stream_send(g->stream, &iov, 1) == (ssize_t)count ? FORGE_OK : FORGE_E_NODE;
 }
 
+/* ---- what an end means -------------------------------------------------------------------- */
+
+enum stage { ANY, IN_CLEAR, HANDSHAKE, ENCRYPTED };
+
+/*
+ * The first that fits.  Its sentence is: before, the node's name, then, what TLS says of it if that
+ * is the error, after.
+ */
+static const struct ending {
+	enum stage stage;
+	int error; /* errno; 0: any */
+	int status;
+	const char *before, *then, *after;
+} endings[] = {
+    {ANY, ECANCELED, FORGE_E_NODE, "connecting to ", " was given up", ""},
+    {HANDSHAKE, ETIMEDOUT, FORGE_E_NODE, "",
+     " accepted the connection, but did not go on with TLS: is it a memory node with --tls-cert, "
+     "and does it run?",
+     ""},
+    {ANY, ETIMEDOUT, FORGE_E_NODE, "",
+     " accepted the connection and then said nothing: is it a memory node, and does it run?", ""},
+    {HANDSHAKE, EPROTO, FORGE_E_DENIED, "", " cannot be trusted: ",
+     "; name the authority of its certificate with ca=, and, if that is of another name, this with "
+     "tls-name="},
+    {ENCRYPTED, EPROTO, FORGE_E_DENIED, "", " ended the encrypted connection: ", ""},
+    {HANDSHAKE, 0, FORGE_E_NODE, "",
+     " closed the connection when TLS was begun: it is no memory node, or one without --tls-cert "
+     "(then write tcp://)",
+     ""},
+    {ENCRYPTED, 0, FORGE_E_NODE, "",
+     " closed the connection at once: it is no memory node, is ending, or wants a certificate of "
+     "the client (cert=, cert-key=)",
+     ""},
+    {ANY, 0, FORGE_E_NODE, "",
+     " closed the connection at once: it is no memory node, is ending, or wants an encrypted "
+     "connection (tls://)",
+     ""},
+};
+
+static int fits(const struct ending *end, enum stage stage, int error)
+{
+	return (end->stage == ANY || end->stage == stage) &&
+	       (end->error == 0 || end->error == error);
+}
+
+/* It ended, as errno says. */
+static int fail(const struct greeting *g, enum stage stage)
+{
+	const struct ending *end = endings;
+	char why[160] = "";
+
+	while (!fits(end, stage, errno))
+		end++;
+	if (end->error == EPROTO)
+		tls_reason(g->stream->tls, why, sizeof(why));
+	return REFUSE(g->e, end->status, "%s%s%s%s%s", end->before, g->settings->where, end->then,
+		      why, end->after);
+}
+
 static int fail_hello(const struct greeting *g)
 {
-	const char *where = g->settings->where;
-	char why[160];
-
-	if (errno == ECANCELED)
-		return REFUSE(g->e, FORGE_E_NODE, "connecting to %s was given up", where);
-	if (errno == ETIMEDOUT)
-		return REFUSE(g->e, FORGE_E_NODE,
-			      "%s accepted the connection and then said nothing: is it a memory "
-			      "node, and does it run?",
-			      where);
-	if (errno == EPROTO && g->stream->tls) {
-		tls_reason(g->stream->tls, why, sizeof(why));
-		return REFUSE(g->e, FORGE_E_DENIED, "%s ended the encrypted connection: %s", where,
-			      why);
-	}
-	return REFUSE(g->e, FORGE_E_NODE,
-		      "%s closed the connection at once: it is no memory node, is ending, or wants "
-		      "%s",
-		      where,
-		      g->stream->tls ? "a certificate of the client (cert=, cert-key=)"
-				     : "an encrypted connection (tls://)");
+	return fail(g, g->stream->tls ? ENCRYPTED : IN_CLEAR);
 }
 
 /* ---- TLS ---------------------------------------------------------------------------------- */
-
-static int fail_tls(const struct greeting *g)
-{
-	const char *where = g->settings->where;
-	char why[160];
-
-	if (errno == ECANCELED)
-		return fail_hello(g);
-	if (errno == ETIMEDOUT)
-		return REFUSE(g->e, FORGE_E_NODE,
-			      "%s accepted the connection, but did not go on with TLS: is it a "
-			      "memory node with --tls-cert, and does it run?",
-			      where);
-	if (errno != EPROTO)
-		return REFUSE(g->e, FORGE_E_NODE,
-			      "%s closed the connection when TLS was begun: it is no memory node, "
-			      "or one without --tls-cert (then write tcp://)",
-			      where);
-	tls_reason(g->stream->tls, why, sizeof(why));
-	return REFUSE(g->e, FORGE_E_DENIED,
-		      "%s cannot be trusted: %s; name the authority of its certificate with ca=, "
-		      "and, if that is of another name, this with tls-name=",
-		      where, why);
-}
 
 static int encrypt(struct greeting *g, const char *host)
 {
@@ -123,7 +138,7 @@ static int encrypt(struct greeting *g, const char *host)
 			continue;
 		if (errno != EAGAIN ||
 		    !dial_wait_until(g->settings, g->stream->fd, events, g->end_ms))
-			return fail_tls(g);
+			return fail(g, HANDSHAKE);
 	}
 	return FORGE_OK;
 }
