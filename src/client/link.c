@@ -71,6 +71,12 @@ int link_is_served(struct link *l)
 	return l->medium->is_served(l);
 }
 
+int link_counters(struct link *l, char text[LINK_COUNTERS_BYTES + 1])
+{
+	text[0] = '\0';
+	return l->medium->counters ? l->medium->counters(l, text) : 0;
+}
+
 int link_hold_all(struct link *l, uint32_t cn_max)
 {
 	for (uint32_t cn = 0; cn < cn_max; cn++)

@@ -27,6 +27,7 @@ struct link;
 /* Flags of link_open(). */
 #define LINK_LAZY      0x01 /* for a tool that looks at little: prepare no more than needed */
 #define LINK_READ_ONLY 0x02 /* nothing but READs will be posted, and no lock be taken */
+#define LINK_METRICS   0x04 /* not even these: nothing is asked but link_counters() */
 
 /*
  * Reach the pool of that name.  error_text names what is wrong and the remedy.
@@ -98,6 +99,14 @@ int link_is_held(struct link *, uint32_t cn);
 
 /* Does a memory node serve it, as far as can be told?  1 or 0. */
 int link_is_served(struct link *);
+
+/*
+ * What its memory node has counted of those who come by sockets, a line "name value" each, from a
+ * node that is not trusted: text[bytes], ended by a zero.  How many bytes; 0 over a medium where no
+ * node serves; FORGE_E_NODE.
+ */
+#define LINK_COUNTERS_BYTES 16384u
+int link_counters(struct link *, char text[LINK_COUNTERS_BYTES + 1]);
 
 /*
  * Take the locks of all ids below cn_max, so that nobody is attached and nobody can come.

@@ -181,7 +181,9 @@ static int open_tcp(const struct pool_name *name, int flags, const struct pass_w
 		return FORGE_E_NO_MEMORY;
 	}
 	settings_of(name, t->where, sizeof(t->where), &t->settings);
-	t->settings.role = flags & LINK_READ_ONLY ? WIRE_READ_ONLY : WIRE_FULL;
+	t->settings.role = flags & LINK_METRICS	    ? WIRE_METRICS
+			   : flags & LINK_READ_ONLY ? WIRE_READ_ONLY
+						    : WIRE_FULL;
 	t->settings.fingerprint = layout_fingerprint();
 	t->settings.joins = 1;
 	t->settings.lost = &t->lost;
@@ -233,6 +235,18 @@ static int is_served_tcp(struct link *l)
 	return !tcp_control_is_lost(((struct tcp_link *)l)->control);
 }
 
+static_assert(LINK_COUNTERS_BYTES == WIRE_STAT_BYTES_MAX, "whatever a node says fits");
+
+static int counters_tcp(struct link *l, char *text)
+{
+	size_t bytes = 0;
+	int status = tcp_control_call(((struct tcp_link *)l)->control, WIRE_STAT, 0, text,
+				      LINK_COUNTERS_BYTES, &bytes);
+
+	text[status ? 0 : bytes] = '\0';
+	return status ? status : (int)bytes;
+}
+
 /* Whoever answers is a node that serves. */
 static int probe_tcp(const struct pool_name *name, char *error_text, size_t error_bytes)
 {
@@ -265,5 +279,6 @@ const struct link_medium link_tcp = {
     .connect = connect_tcp,
     .is_held = is_held_tcp,
     .is_served = is_served_tcp,
+    .counters = counters_tcp,
     .probe = probe_tcp,
 };

@@ -5,15 +5,11 @@
 
 #include "client/link.h"
 
-int tool_look_open(const struct command *c, const char *pool_name, struct look_at *out)
+static int open_pool(const struct command *c, const char *pool_name, struct look_at *out)
 {
 	char text[512];
-	int status = link_open(pool_name, LINK_READ_ONLY, &out->link, text, sizeof(text));
+	int status;
 
-	if (status == FORGE_E_POOL_ABSENT)
-		return tool_fail_absent(c, pool_name);
-	if (status)
-		return tool_fail(c, "%s", text);
 	out->is_served = link_is_served(out->link);
 	status = link_connect(out->link, &out->fab);
 	if (status) {
@@ -39,6 +35,34 @@ bool tool_look_is_alive(struct look_at *look, uint32_t cn, uint64_t id)
 		return true;
 	/* It frees its line, then lets go of its lock: it may just have left in good order. */
 	return flow_run(&look->worker, &op, 1) != 0 || now != id;
+}
+
+int tool_look_open(const struct command *c, const char *pool_name, struct look_at *out)
+{
+	char text[512];
+
+	*out = (struct look_at){0};
+	int status = link_open(pool_name, LINK_READ_ONLY, &out->link, text, sizeof(text));
+
+	if (status == FORGE_E_POOL_ABSENT)
+		return tool_fail_absent(c, pool_name);
+	return status ? tool_fail(c, "%s", text) : open_pool(c, pool_name, out);
+}
+
+int tool_look_open_any(const struct command *c, const char *pool_name, struct look_at *out)
+{
+	char text[512], why[512];
+
+	*out = (struct look_at){0};
+	int status = link_open(pool_name, LINK_READ_ONLY, &out->link, text, sizeof(text));
+
+	if (status == FORGE_E_POOL_ABSENT)
+		return tool_fail_absent(c, pool_name);
+	if (!status)
+		return open_pool(c, pool_name, out);
+	out->is_metrics = status == FORGE_E_DENIED &&
+			  link_open(pool_name, LINK_METRICS, &out->link, why, sizeof(why)) == 0;
+	return out->is_metrics ? 0 : tool_fail(c, "%s", text);
 }
 
 void tool_look_close(struct look_at *look)

@@ -4,6 +4,9 @@
  * and without permission to write.
  *
  * For subcommands, on the main thread.  What is READ while others are attached is a hint.
+ *
+ * Behind a socket a key may be good for less than reading: then there is the node to ask, for what
+ * it counts, and no pool.
  */
 #ifndef FORGE_TOOL_LOOK_H
 #define FORGE_TOOL_LOOK_H
@@ -16,13 +19,17 @@
 struct look_at {
 	struct pool pool;
 	struct worker worker;
-	int is_served; /* does a node hold it? */
+	int is_served;	/* does a node hold it? */
+	int is_metrics; /* nothing of it but its node's counters may be seen */
 	struct fab *fab;
 	struct link *link;
 };
 
 /* Look at a pool; prints the error for c if that fails.  0, or the exit status to end with. */
 int tool_look_open(const struct command *c, const char *pool_name, struct look_at *out);
+
+/* The same for who can do with is_metrics: then pool, worker and fab are not there. */
+int tool_look_open_any(const struct command *c, const char *pool_name, struct look_at *out);
 
 /*
  * Is the compute node whose line has this id word alive?  True unless it is proven dead, by the

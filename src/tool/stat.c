@@ -9,6 +9,7 @@
 #include "bench/json_text.h"
 #include "base/text.h"
 #include "pool/time.h"
+#include "tool/counters.h"
 #include "tool/look.h"
 #include "tool/names.h"
 #include "tool/space.h"
@@ -30,8 +31,9 @@ static const struct opt options[] = {
 static const struct opts_table table = {
     .command = "forge stat",
     .sentence = "Print the geometry of a pool, what its chunks and rings hold, and the compute "
-		"nodes in its registry.  Only reads, with or without a node.  Exit status: 0, or 2 "
-		"for an error.",
+		"nodes in its registry; over a socket also what the memory node has counted, and "
+		"no more than that by a key that is good for metrics.  Only reads, with or without "
+		"a node.  Exit status: 0, or 2 for an error.",
     .options = options,
     .option_count = ARRAY_COUNT(options),
 };
@@ -189,6 +191,7 @@ static void print_registry(struct look_at *look, const struct survey *s)
 struct reported {
 	struct survey survey;
 	struct space space;
+	struct counters counters; /* of the memory node, if it serves sockets */
 };
 
 static void print_page(struct look_at *look, const char *name, const struct reported *r)
@@ -209,6 +212,16 @@ static void print_page(struct look_at *look, const char *name, const struct repo
 	space_print(&r->space, &pool->plan);
 	print_stats(s);
 	print_registry(look, s);
+	if (r->counters.count)
+		putchar('\n');
+	counters_print(&r->counters);
+}
+
+static void print_metrics(const char *name, const struct counters *c)
+{
+	printf("name                %s\n", name);
+	printf("memory node         serves it; the key is good for what it counts alone\n\n");
+	counters_print(c);
 }
 
 /* ---- for programs ------------------------------------------------------------------------- */
@@ -350,6 +363,19 @@ static json_t *node_json(struct look_at *look, const char *name, const struct re
 	if (s->has_scan)
 		json_object_set_new(root, "scan", scan_json(s, plan));
 	space_json(&r->space, plan, root);
+	if (r->counters.count)
+		json_object_set_new(root, "node", counters_json(&r->counters));
+	return root;
+}
+
+static json_t *metrics_json(const char *name, const struct counters *c)
+{
+	json_t *root = json_object();
+
+	json_object_set_new(root, "schema", json_string("forge-stat-metrics-1"));
+	json_object_set_new(root, "pool", json_text(name));
+	json_object_set_new(root, "is_served", json_true());
+	json_object_set_new(root, "node", counters_json(c));
 	return root;
 }
 
@@ -359,7 +385,9 @@ struct sum {
 	struct stats_sum stats;
 	uint64_t pool_bytes, slots_live, live_bytes;
 	unsigned nodes;
+	unsigned answers; /* memory nodes that were reported, seen into or not */
 	bool has_scan;
+	struct counters counters;
 };
 
 static void sum_add(struct sum *sum, const struct plan *p, const struct survey *s)
@@ -380,9 +408,15 @@ static void print_sum(const struct sum *sum)
 	struct text bytes, objects;
 
 	memcpy(all.chunks, sum->chunks, sizeof(all.chunks));
+	if (sum->nodes == 0) {
+		printf("all %u memory nodes\n\n", sum->answers);
+		counters_print(&sum->counters);
+		return;
+	}
 	printf("all %u memory nodes: %s\n\n", sum->nodes, text_bytes(&bytes, sum->pool_bytes));
 	print_chunks(&all);
 	print_stats(&all);
+	counters_print(&sum->counters);
 	if (sum->has_scan)
 		printf("objects             %s, %s\n", text_grouped(&objects, sum->slots_live),
 		       text_bytes(&bytes, sum->live_bytes));
@@ -395,7 +429,13 @@ static json_t *sum_json(const struct sum *sum)
 
 	for (unsigned state = 0; state < CHUNK_STATES; state++)
 		json_object_set_new(chunks, chunk_state_names[state], number(sum->chunks[state]));
-	json_object_set_new(o, "memory_nodes", number(sum->nodes));
+	json_object_set_new(o, "memory_nodes", number(sum->answers));
+	if (sum->counters.count)
+		json_object_set_new(o, "node", counters_json(&sum->counters));
+	if (sum->nodes == 0) {
+		json_decref(chunks);
+		return o;
+	}
 	json_object_set_new(o, "pool_bytes", number(sum->pool_bytes));
 	json_object_set_new(o, "chunks", chunks);
 	json_object_set_new(o, "counters", stats_json(&all));
@@ -411,10 +451,23 @@ static int report_node(const struct config *config, const char *name, json_t *li
 {
 	struct look_at look;
 	struct reported r;
-	int status = tool_look_open(&command_stat, name, &look);
+	int status = tool_look_open_any(&command_stat, name, &look);
 
 	if (status)
 		return status;
+	status = counters_take(&command_stat, name, &look, &r.counters);
+	if (!status) {
+		counters_merge(&sum->counters, &r.counters);
+		sum->answers++;
+	}
+	if (status || look.is_metrics) {
+		if (!status && list)
+			json_array_append_new(list, metrics_json(name, &r.counters));
+		else if (!status)
+			print_metrics(name, &r.counters);
+		tool_look_close(&look);
+		return status;
+	}
 	status = survey_take(&look.pool, &look.worker, config->scan, &r.survey);
 	if (!status) {
 		status = space_take(&look.pool, &look.worker, config->scan, &r.space);
@@ -445,10 +498,10 @@ static int report(const struct config *config, const struct tool_names *names)
 
 		status = status ? status : one;
 	}
-	if (sum.nodes > 0 && list) {
+	if (sum.answers > 0 && list) {
 		tool_names_dump(list, "forge-stat-nodes-1", "all",
 				names->count > 1 ? sum_json(&sum) : NULL);
-	} else if (sum.nodes > 0 && names->count > 1) {
+	} else if (sum.answers > 0 && names->count > 1) {
 		printf("\n%s\n\n", PAGE_RULE);
 		print_sum(&sum);
 	}

@@ -16,6 +16,7 @@
 #include "base/opts.h"
 #include "base/text.h"
 #include "fabric/names.h"
+#include "tool/counters.h"
 #include "tool/look.h"
 #include "tool/names.h"
 #include "tool/scrape.h"
@@ -44,10 +45,12 @@ static const struct opt options[] = {
 
 static const struct opts_table table = {
     .command = "forge top",
-    .sentence = "Show what happens in a pool, anew each second until SIGINT or SIGTERM: "
-		"operations, hit ratio, evictions, how full it is and who is attached.  Only "
-		"reads, with or without a node.  Exit status: 0 ended by a signal or --once, 2 "
-		"error, also when the pool is removed.",
+    .sentence =
+	"Show what happens in a pool, anew each second until SIGINT or SIGTERM: "
+	"operations, hit ratio, evictions, how full it is and who is attached; by a key that "
+	"is good for metrics what the memory node counts.  Only "
+	"reads, with or without a node.  Exit status: 0 ended by a signal or --once, 2 "
+	"error, also when the pool is removed.",
     .options = options,
     .option_count = ARRAY_COUNT(options),
 };
@@ -68,6 +71,8 @@ struct sample {
 	uint64_t workers;
 	struct scraped scraped;
 	char scrape_error[320]; /* "": scraped is there */
+	unsigned metrics_only;	/* nodes of which only this can be seen: */
+	struct counters counters;
 };
 
 static void count_nodes(struct look_at *look, const struct survey *s, struct sample *out)
@@ -92,10 +97,20 @@ static int take_node(const char *pool, struct sample *out)
 {
 	struct look_at look;
 	struct survey s;
-	int status = tool_look_open(&command_top, pool, &look);
+	int status = tool_look_open_any(&command_top, pool, &look);
 
 	if (status)
 		return status;
+	if (look.is_metrics) {
+		struct counters counters;
+
+		status = counters_take(&command_top, pool, &look, &counters);
+		counters_merge(&out->counters, &counters);
+		out->metrics_only++;
+		out->at_ns = clock_now_ns(clock_monotonic());
+		tool_look_close(&look);
+		return status;
+	}
 	out->pool_id ^= look.pool.pool_id;
 	out->is_served &= look.is_served;
 	out->chunks += look.pool.plan.chunk_count;
@@ -238,7 +253,7 @@ static void print_verbs(const struct sample *before, const struct sample *now)
 	text_table_close(t);
 }
 
-static void print_page(const struct config *c, const struct sample *before,
+static void print_pool(const struct config *c, const struct sample *before,
 		       const struct sample *now)
 {
 	const char *pool = c->pool;
@@ -260,6 +275,29 @@ static void print_page(const struct config *c, const struct sample *before,
 	print_counters(before, now);
 	if (c->metrics)
 		print_verbs(before, now);
+}
+
+/* By a key that may not read. */
+static void print_counted(const struct config *c, const struct sample *before,
+			  const struct sample *now)
+{
+	struct text time;
+
+	printf("%s  over %s; the key is good for what the memory node counts alone\n\n", c->pool,
+	       text_duration(&time, now->at_ns - before->at_ns));
+	counters_print_rates(&before->counters, &now->counters,
+			     (double)(now->at_ns - before->at_ns) / 1e9);
+	if (c->metrics)
+		print_verbs(before, now);
+}
+
+static void print_page(const struct config *c, const struct sample *before,
+		       const struct sample *now)
+{
+	if (now->metrics_only)
+		print_counted(c, before, now);
+	else
+		print_pool(c, before, now);
 	fflush(stdout);
 }
 

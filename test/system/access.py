@@ -117,6 +117,38 @@ def who_has_the_key_comes_in(t):
 
 
 @case
+def each_role_has_its_tools(t):
+    """Metrics: what the node counts, by stat and top, and nothing of the pool; reading: that, too."""
+    node = serve(t, "--key-file", keys(t))
+    t.forge("set", "--pool", by(t, "full"), "sky", "blue").expect(0, b"")
+    for role in ("metrics", "read-only"):
+        seen = t.forge("stat", "--pool", by(t, role), "--json").expect(0).json()
+        assert seen["is_served"] and seen["node"]["connections_total"] > 2, seen
+        assert seen["node"]["ops_write"] > 0 and seen["node"]["bytes_in"] > 1000, seen
+        page = t.forge("stat", "--pool", by(t, role)).expect(0).out.decode()
+        assert "strangers_failed" in page and "of the memory node" in page, page
+        top = t.forge("top", "--pool", by(t, role), "--once", "--interval", "100ms").expect(0).out
+        if role == "metrics":
+            assert "counters" not in seen and seen["schema"] == "forge-stat-metrics-1", seen
+            assert "the key is good for what it counts alone" in page and "chunks" not in page
+            assert b"connections_total" in top and b"hit ratio" not in top, top
+        else:
+            assert seen["counters"]["stored"] == 1 and seen["chunks"], seen
+            assert b"hit ratio" in top, top
+    t.forge("check", "--pool", by(t, "read-only")).expect(0)
+    t.forge("check", "--pool", by(t, "metrics")).expect(2, b"", ("grafana", "read-only"))
+    t.forge("stat", "--pool", t.url + "?key-file=" + key_file(t, "other", f"web full {secret()}")
+            ).expect(2, b"", "does not know this key")
+    # A pool that is mapped has no such counters, and a list has the sum of all.
+    assert "node" not in t.on_pool("stat", "--json").expect(0).json()
+    both = t.forge("stat", "--pool", by(t, "metrics") + "," +
+                   by(t, "metrics").replace("127.0.0.1", "localhost"), "--json").expect(0).json()
+    each = [n["node"]["connections_total"] for n in both["nodes"]]
+    assert both["all"]["node"]["connections_total"] == sum(each) and len(each) == 2, both
+    end(t, node)
+
+
+@case
 def every_byte_comes_by_itself(t):
     """Proofs, TLS, requests and replies, in segments of a byte; and all that was said, once more."""
     certificates(t)
@@ -179,8 +211,8 @@ def what_each_role_can_do(t):
     for command in ("stat", "check"):
         t.forge(command, "--pool", by(t, "full")).expect(0)
         t.forge(command, "--pool", by(t, "read-only")).expect(0)
-        t.forge(command, "--pool", by(t, "metrics")).expect(
-            2, b"", ("the key grafana is good for the role metrics", "this needs read-only"))
+    t.forge("check", "--pool", by(t, "metrics")).expect(
+        2, b"", ("the key grafana is good for the role metrics", "this needs read-only"))
     t.forge("get", "--pool", by(t, "full"), "sky").expect(0, b"blue")
     end(t, node)
 
