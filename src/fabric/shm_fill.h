@@ -1,9 +1,9 @@
 /*
  * shm_fill.h: taking the memory of an export, which lasts: seconds for each GiB.
  *
- * For shm.c alone, on any thread.  It goes in steps, so that a process whose user has asked it to
- * stop does so within a step, and tells a user who waits how far it is; both only after
- * shm_stop_by() (shm.h).
+ * For shm.c and shm_export.c alone, on any thread.  It goes in steps, so that a process whose user
+ * has asked it to stop does so within a step, and tells a user who waits how far it is; both only
+ * after shm_stop_by() (shm.h).
  */
 #ifndef FORGE_FABRIC_SHM_FILL_H
 #define FORGE_FABRIC_SHM_FILL_H
