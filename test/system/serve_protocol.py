@@ -538,6 +538,16 @@ def pylibmc_works(t):
     stock_client(t, "pylibmc")
 
 
+def node_path():
+    """Where `npm install -g` puts modules, which Node.js itself does not look at."""
+    npm = shutil.which("npm")
+    places = [os.environ.get("NODE_PATH")]
+    if npm:
+        places.append(subprocess.run([npm, "root", "-g"], capture_output=True, text=True,
+                                     timeout=PATIENCE_S, check=False).stdout.strip())
+    return os.pathsep.join(place for place in places if place)
+
+
 def node_client(t, name):
     node = shutil.which("node")
     if not node:
@@ -545,9 +555,10 @@ def node_client(t, name):
     s = Server(t, "-m", "64")
     script = os.path.join(ROOT, "test/system/stock_clients.js")
     done = subprocess.run([node, script, name, str(s.port)], capture_output=True, text=True,
-                          timeout=PATIENCE_S, check=False)
+                          timeout=PATIENCE_S, check=False, env={**os.environ, "NODE_PATH": node_path()})
     if done.returncode == 77:
-        raise Skip(f"Node.js finds no module {name}: install it, and name its node_modules in NODE_PATH")
+        raise Skip(f"Node.js finds no module {name}: npm install -g {name}, or install it anywhere "
+                   "and name that node_modules in NODE_PATH")
     assert done.returncode == 0, done.stderr
 
 
