@@ -129,6 +129,7 @@ static void on_metrics(struct evhttp_request *request, void *argument)
 
 	evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type",
 			  "text/plain; version=0.0.4; charset=utf-8");
+	server_publish(s);
 	put_requests(b, s);
 	put_cache(b, s);
 	put_pool(b, s);

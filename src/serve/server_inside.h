@@ -3,7 +3,7 @@
  *
  * A worker thread owns its conn_worker.  Others reach it by its inbox and by its published
  * figures, both under its lock, which the thread takes when it is woken and once a second, never
- * for a request.
+ * for a request.  Who wants figures of this moment asks for them and waits until they are there.
  */
 #ifndef FORGE_SERVE_SERVER_INSIDE_H
 #define FORGE_SERVE_SERVER_INSIDE_H
@@ -29,9 +29,11 @@ struct server_thread {
 	uint64_t flush_ticket;
 	int tend_status; /* of the last tick, so that a failure is told once */
 
-	pthread_mutex_t lock; /* of what follows */
-	struct conn *inbox;   /* linked by next */
+	pthread_mutex_t lock;	 /* of what follows */
+	pthread_cond_t has_news; /* published */
+	struct conn *inbox;	 /* linked by next */
 	enum thread_order order;
+	uint64_t published, published_wanted; /* how often; the last that somebody waits for */
 	struct cache_counters cache;
 	struct fab_counts verbs;
 	struct hist batch_ns;
@@ -72,11 +74,19 @@ void server_thread_close(struct server_thread *);
 /* Hand a connection over, which the thread then owns.  Any thread. */
 void server_thread_take(struct server_thread *, struct conn *);
 void server_thread_command(struct server_thread *, enum thread_order);
+/*
+ * Ask for its figures, unless it is about to end; wait for them, or until the deadline on the
+ * monotonic clock.
+ */
+void server_thread_ask(struct server_thread *);
+void server_thread_wait(struct server_thread *, const struct timespec *deadline);
 
 /* Sums over the threads.  Any thread. */
 void server_sum_counts(const struct server *, struct serve_counts *);
 void server_sum_published(struct server *, struct cache_counters *, struct fab_counts *,
 			  struct hist *);
+/* Have all threads publish, for a while at most.  Not on one of them.  Waits. */
+void server_publish(struct server *);
 /* What the pool holds, at most a second old; on a worker thread counted anew if need be. */
 MAY_WAIT void server_figures(struct server *, struct view *, struct server_figures *);
 

@@ -18,6 +18,8 @@
 #include "base/log.h"
 #include "serve/server_inside.h"
 
+/* For threads that are asked for their figures; then those of their last tick are told. */
+#define PUBLISH_WAIT_S 1
 /* How old what the pool holds may be when it is asked for. */
 #define FIGURES_MS 1000
 /* Far more than the first look takes; then there is nothing to tell. */
@@ -33,6 +35,18 @@ void server_sum_counts(const struct server *s, struct serve_counts *sum)
 		SERVE_COUNTS(COUNT)
 #undef COUNT
 	}
+}
+
+void server_publish(struct server *s)
+{
+	struct timespec deadline;
+
+	clock_gettime(CLOCK_MONOTONIC, &deadline);
+	deadline.tv_sec += PUBLISH_WAIT_S;
+	for (unsigned i = 0; i < s->options.thread_count; i++)
+		server_thread_ask(&s->threads[i]);
+	for (unsigned i = 0; i < s->options.thread_count; i++)
+		server_thread_wait(&s->threads[i], &deadline);
 }
 
 void server_sum_published(struct server *s, struct cache_counters *cache, struct fab_counts *verbs,

@@ -18,6 +18,8 @@ static void publish(struct server_thread *t)
 	flows_count(&t->conns.overlap.flows, &t->cache);
 	t->verbs = *session_verbs(t->session);
 	t->batch_ns = t->conns.batch_ns;
+	t->published++;
+	pthread_cond_broadcast(&t->has_news);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -54,9 +56,12 @@ static void on_wake(evutil_socket_t fd, short what, void *argument)
 	pthread_mutex_lock(&t->lock);
 	struct conn *inbox = t->inbox, *next;
 	enum thread_order order = t->order;
+	bool is_asked = t->published < t->published_wanted;
 
 	t->inbox = NULL;
 	pthread_mutex_unlock(&t->lock);
+	if (is_asked)
+		publish(t);
 	for (struct conn *c = inbox; c; c = next) {
 		next = c->next;
 		c->next = NULL;
@@ -200,6 +205,7 @@ int server_thread_open(struct server_thread *t, struct server *s, char *error_te
 
 	t->server = s;
 	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->has_news, NULL);
 	t->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (status)
 		return status;
@@ -248,6 +254,25 @@ void server_thread_command(struct server_thread *t, enum thread_order order)
 	wake(t);
 }
 
+void server_thread_ask(struct server_thread *t)
+{
+	pthread_mutex_lock(&t->lock);
+	if (t->order == ORDER_NONE)
+		t->published_wanted = t->published + 1;
+	pthread_mutex_unlock(&t->lock);
+	wake(t);
+}
+
+void server_thread_wait(struct server_thread *t, const struct timespec *deadline)
+{
+	int error = 0;
+
+	pthread_mutex_lock(&t->lock);
+	while (t->published < t->published_wanted && !error)
+		error = pthread_cond_clockwait(&t->has_news, &t->lock, CLOCK_MONOTONIC, deadline);
+	pthread_mutex_unlock(&t->lock);
+}
+
 void server_thread_take(struct server_thread *t, struct conn *c)
 {
 	pthread_mutex_lock(&t->lock);
@@ -279,5 +304,6 @@ void server_thread_close(struct server_thread *t)
 	if (t->wake_fd >= 0)
 		close(t->wake_fd);
 	session_close(t->session);
+	pthread_cond_destroy(&t->has_news);
 	pthread_mutex_destroy(&t->lock);
 }
