@@ -56,8 +56,8 @@
 	LEFT(superseded, "values that lost to another one stored under their key at that moment") \
 	LEFT(invalid, "values found overwritten, by an eviction not yet heard of, or damaged")    \
 	LEFT(lost, "values that a repair had to drop")                                            \
-	ALSO(gets, "Gets")                                                                        \
-	ALSO(hits, "Gets that found the key")                                                     \
+	ALSO(gets, "keys looked up")                                                              \
+	ALSO(hits, "keys looked up and found")                                                    \
 	ALSO(groups_lost, "groups that nodes were filling when they died; recovery freed them")
 
 enum stats_word {

@@ -191,9 +191,9 @@ static void print_counters(const struct sample *before, const struct sample *now
 		put_counter(t, seconds, before->count[i], now->count[i], stats_name(i)->name,
 			    stats_name(i)->sentence);
 	put_counter(t, seconds, before->groups_out[RING_SMALL], now->groups_out[RING_SMALL],
-		    "out of small", "groups that left the small queue");
+		    "out of small", "groups that left the small ring");
 	put_counter(t, seconds, before->groups_out[RING_MAIN], now->groups_out[RING_MAIN],
-		    "out of main", "groups that left the main queue");
+		    "out of main", "groups that left the main ring");
 	text_table_print(t, stdout);
 	text_table_close(t);
 }
