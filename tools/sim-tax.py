@@ -16,7 +16,8 @@ from forge_json import report_of
 
 TARGET = 0.95
 # By threads in all: what doc/simulator.md accounts for; anything else has to reach the target.
-ACCOUNTED = {("ycsb-b", 48): 0.94, ("ycsb-c", 48): 0.94, ("ycsb-d", 48): 0.92, ("ycsb-d", 258): 0.93}
+ACCOUNTED = {("ycsb-a", 48): 0.84, ("ycsb-a", 258): 0.81, ("ycsb-b", 48): 0.94, ("ycsb-c", 48): 0.94,
+             ("ycsb-d", 48): 0.92, ("ycsb-d", 258): 0.93}
 PURPOSES = ("hotness", "eviction", "compaction", "space")
 
 

@@ -29,7 +29,8 @@
 	COUNTER(sets_inserted, "Sets that took a new slot")                                     \
 	COUNTER(sets_updated, "Sets that replaced the key's word")                              \
 	COUNTER(sets_superseded, "Sets overtaken by another Set of the key at once")            \
-	COUNTER(sets_restarted, "index races a store lost and started again after")             \
+	COUNTER(sets_absorbed, "Sets that a newer Set of the key had overtaken in its slot")    \
+	COUNTER(sets_restarted, "index races a store lost")                                     \
 	COUNTER(changes, "conditional operations")                                              \
 	COUNTER(changes_kept, "conditional operations that left the key as it was")             \
 	COUNTER(changes_inserted, "conditional operations that inserted the key")               \

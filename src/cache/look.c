@@ -68,6 +68,7 @@ static void classify_valid(struct cache *c, struct cache_key key, struct look *l
 		l->old_generation = h->generation;
 		l->old_sn = h->sn;
 		l->old_flush = h->flush_generation;
+		l->old_cas_id = h->cas_id;
 	}
 	l->match |= 1u << slot;
 }

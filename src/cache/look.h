@@ -30,6 +30,7 @@ struct look {
 	/* The lowest match, if there is one; its object is in c->fetched. */
 	uint32_t old_chunk, old_generation, old_sn;
 	uint32_t old_flush; /* the flush generation it carries */
+	uint64_t old_cas_id;
 	/* One that expired or was flushed. */
 	uint32_t over_slot, over_chunk, over_generation, over_sn;
 };

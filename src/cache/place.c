@@ -193,6 +193,7 @@ int place_object(struct cache *c, struct placing *p, uint32_t units, const struc
 	    .value = stored.value,
 	    .value_bytes = stored.bytes,
 	    .part_count = p->part_count,
+	    .origin = p->is_set && p->look.match ? OBJECT_ORIGIN_OVERWROTE : OBJECT_ORIGIN_ANY,
 	    .flags = item->flags,
 	    .marks = item->marks,
 	    .expiry_ms = item->expiry_ms,
@@ -247,6 +248,7 @@ int place_swing(struct cache *c, struct placing *p, unsigned slot, uint64_t old,
 	status = flow_run(c->worker, ops, n);
 	p->written |= !status;
 	*won = ops[cas].code == FAB_WRITE ? !status : fab_cas_won(&ops[cas]);
+	p->met = ops[cas].old;
 	c->count.sets_restarted += !*won;
 	if (*won)
 		tally_swap(&c->tally, old, word,

@@ -25,8 +25,10 @@ struct placing {
 	uint32_t part_count; /* of a value larger than a chunk: the object is its head */
 	uint8_t same_bytes;  /* set by the caller: as those of the match */
 	uint8_t keeps_parts; /* ... so that the head lists the parts of the one it replaces */
+	uint8_t is_set;	     /* set by the caller: a Set, which depends on no value */
 	uint8_t placed;	     /* place and c->object are valid */
 	uint8_t written;     /* the object has landed */
+	uint64_t met;	     /* what the last CAS of its slot found there */
 };
 
 /*

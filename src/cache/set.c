@@ -27,12 +27,35 @@
  *    Its owner may have READ before our CAS and sleep; finalising it later would drop a value that
  *    was acknowledged long ago.  Whoever places a tentative word after our READ sees our word.
  *  - An object that has expired or was flushed is dealt with as an invalid one.
+ *
+ * A Set that loses the CAS of its update need not win.  If what it met in the slot is a value of
+ * its key that another Set put there by an update since we READ the slot, we say that ours took
+ * effect right before that one: nobody could have seen it, and it lies within both operations.  So
+ * we are done ("absorbed"); our object is a dead member.  On a hot key all but one of those under
+ * way lose, and each CAS that is tried again occupies the word.  What has to hold, and is looked at
+ * in the object that was met:
+ *  - It is of our key: the slot may have been emptied and taken by another one of the fingerprint.
+ *  - Its cas id is not that of the match we saw.  A regroup moves an object, and its id, to another
+ *    word: then the value is the one we meant to replace.  If it differs, its Set's CAS was after
+ * our READ: an id gets into one slot once, and only a move keeps it there under another word; what
+ *    had been there before our match never comes back.
+ *  - Its Set was an unconditional one.  An increment or a cas read a value, and ours would have to
+ * be before it and unseen by it.  And it was an update, not an insert: with its CAS an update has
+ *    done all that its caller is promised, whatever becomes of its worker.  An insert still has
+ *    older words to remove, and may die before; we would have told our caller too early.
+ *    The origin in the header says both.  It is set when the object is built, again if the Set
+ *    turns from update to insert or back, and moves keep it.
+ * Whether that value has expired or been flushed meanwhile is no matter: it came after ours.
+ * A chain (Set, then a change or a Delete) shows only its end: then we start again.  A value larger
+ * than a chunk takes no part.
+ *
  * Crash: before the CAS the object is a dead member of an open group.  After it, the value is in
  * the cache although nobody was told; a duplicate we left is removed by the next operation that
  * sees two matches.
  */
 #include "cache/cache.h"
 #include "cache/place.h"
+#include "pool/object.h"
 
 /*
  * Our word is gone: whoever replaced it has told his caller.  An add that began before us must not
@@ -105,6 +128,45 @@ static MAY_WAIT int resolve(struct cache *c, struct placing *p, unsigned slot, u
 	return FORGE_E_AGAIN;
 }
 
+/*
+ * Our CAS over a match lost.  *done: to a Set that we may say came right after us (see above).
+ * 0 or FORGE_E_NODE.
+ */
+static MAY_WAIT int absorbed(struct cache *c, const struct placing *p, int *done)
+{
+	const struct pool *pool = c->cn->pool;
+	const struct layout_object *h = object_header(c->other);
+	int verdict, status;
+
+	*done = 0;
+	if (index_blocks(p->met) == INDEX_BLOCKS_EMPTY || index_is_tentative(p->met) ||
+	    index_is_head(p->met) || p->part_count)
+		return 0;
+	status =
+	    cache_fetch(c, p->met, cn_chunk_of(c->cn, p->met), p->look.purpose, c->other, &verdict);
+	if (status || verdict != OBJECT_VALID)
+		return status;
+	if (!object_key_is(h, p->key.data, p->key.bytes) && pool_rule(pool, RULE_ABSORBED_BY_KEY))
+		return 0;
+	if (h->cas_id == p->look.old_cas_id && pool_rule(pool, RULE_ABSORBED_BY_NEWER))
+		return 0;
+	if (h->origin != OBJECT_ORIGIN_OVERWROTE && pool_rule(pool, RULE_ABSORBED_BY_UPDATE))
+		return 0;
+	c->count.sets_absorbed++;
+	*done = 1;
+	return 0;
+}
+
+/* The object says how it comes into its slot; no word points to it yet, so it may be WRITTEN again.
+ */
+static void tell_origin(struct cache *c, struct placing *p, uint32_t origin)
+{
+	if (object_header(c->object)->origin == origin)
+		return;
+	object_set_origin(c->object, origin);
+	p->written = 0;
+}
+
 static MAY_WAIT int insert(struct cache *c, struct placing *p)
 {
 	struct look *l = &p->look;
@@ -116,6 +178,8 @@ static MAY_WAIT int insert(struct cache *c, struct placing *p)
 		return status;
 	uint64_t old = look_word(c, l, slot), word = place_word(c, p, old);
 
+	if (pool_rule(c->cn->pool, RULE_ORIGIN_IS_TRUE))
+		tell_origin(c, p, OBJECT_ORIGIN_ANY);
 	status = place_swing(c, p, slot, old, word, reread, &won);
 	if (status || !won)
 		return status ? status : FORGE_E_AGAIN;
@@ -127,10 +191,16 @@ static MAY_WAIT int insert(struct cache *c, struct placing *p)
 
 static MAY_WAIT int update(struct cache *c, struct placing *p)
 {
+	int done;
+
+	tell_origin(c, p, OBJECT_ORIGIN_OVERWROTE);
 	int status = place_over_match(c, p);
 
 	c->count.sets_updated += !status;
-	return status;
+	if (status != FORGE_E_AGAIN)
+		return status;
+	status = absorbed(c, p, &done);
+	return status || done ? status : FORGE_E_AGAIN;
 }
 
 /* One round: 0 done, FORGE_E_AGAIN look again. */
@@ -161,7 +231,7 @@ static MAY_WAIT int set_once(struct cache *c, struct placing *p, uint32_t units,
 
 int cache_set(struct cache *c, struct cache_key key, const struct cache_item *item)
 {
-	struct placing p = {.key = key};
+	struct placing p = {.key = key, .is_set = 1};
 	uint32_t units;
 	int status = cache_key_check(key);
 

@@ -33,7 +33,7 @@ struct client_options {
 	/* What the pool's name does not say about access; borrowed until the client is closed. */
 	const struct pass_wish *access;
 	/* Tests alone: bits of enum rule, and what goes around each connection to a pool. */
-	uint64_t rules_off;
+	rule_set rules_off;
 	int (*wrap)(void *context, uint64_t pool_id, struct fab *inner, struct fab **out);
 	void *wrap_context;
 };

@@ -63,7 +63,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC   0x314c4f4f50475246u /* "FRGPOOL1" as it lies in memory */
-#define LAYOUT_VERSION 5u
+#define LAYOUT_VERSION 6u
 
 #define LAYOUT_SUPERBLOCK_BYTES 4096u
 #define LAYOUT_CURSORS_BYTES	64u
@@ -529,7 +529,8 @@ static inline uint64_t twim_slot(uint64_t entry)
  *   0      8    checksum: XXH3 of everything after it, through the last value byte
  *   8      2    generation of the chunk
  *   10     2    SN
- *   12     2    key length in bytes
+ *   12     1    key length in bytes
+ *   13     1    origin: how it came into its slot
  *   14     2    parts: chunks of an object larger than one; then the value is a struct
  *               layout_parts, and this object is called its head.  0: the value itself
  *   16     4    value length in bytes
@@ -544,7 +545,8 @@ struct layout_object {
 	uint64_t checksum;
 	uint16_t generation;
 	uint16_t sn;
-	uint16_t key_bytes;
+	uint8_t key_bytes;
+	uint8_t origin;
 	uint16_t part_count;
 	uint32_t value_bytes;
 	uint32_t flags;
@@ -561,6 +563,15 @@ static_assert(offsetof(struct layout_object, expiry_ms) == 24, "layout");
 static_assert(offsetof(struct layout_object, cas_id) == 32, "layout");
 static_assert(offsetof(struct layout_object, flush_generation) == 40, "layout");
 static_assert(offsetof(struct layout_object, marks) == 44, "layout");
+
+/*
+ * Origin of an object.  OVERWROTE: a Set, which depends on nothing, CASed its word over that of a
+ * value of its key, and with that the Set was done (cache/set.c).  ANY: all others.  Moving an
+ * object keeps it.
+ */
+#define OBJECT_ORIGIN_ANY	0u
+#define OBJECT_ORIGIN_OVERWROTE 1u
+#define OBJECT_ORIGINS		2u
 
 #define LAYOUT_KEY_BYTES_MAX 250u /* as memcached's */
 

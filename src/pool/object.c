@@ -24,7 +24,8 @@ void object_build(void *out, const struct object_spec *spec, struct object_place
 	*h = (struct layout_object){
 	    .generation = (uint16_t)place.generation,
 	    .sn = (uint16_t)place.sn,
-	    .key_bytes = (uint16_t)spec->key_bytes,
+	    .key_bytes = (uint8_t)spec->key_bytes,
+	    .origin = (uint8_t)spec->origin,
 	    .part_count = (uint16_t)spec->part_count,
 	    .value_bytes = spec->value_bytes,
 	    .flags = spec->flags,
@@ -49,6 +50,14 @@ void object_rebind(void *object, struct object_place place)
 	h->checksum = object_checksum(object);
 }
 
+void object_set_origin(void *object, uint32_t origin)
+{
+	struct layout_object *h = object;
+
+	h->origin = (uint8_t)origin;
+	h->checksum = object_checksum(object);
+}
+
 enum object_verdict object_check(const void *object, uint64_t bytes, int check_sum)
 {
 	const struct layout_object *h = object_header(object);
@@ -58,7 +67,8 @@ enum object_verdict object_check(const void *object, uint64_t bytes, int check_s
 	if (h->key_bytes == 0 || h->key_bytes > LAYOUT_KEY_BYTES_MAX)
 		return OBJECT_INVALID;
 	/* A checksum that fits proves no honest writer, and both become fields of words. */
-	if (h->generation >= LAYOUT_GENERATION_COUNT || h->sn >= LAYOUT_GROUP_OBJECTS_MAX)
+	if (h->generation >= LAYOUT_GENERATION_COUNT || h->sn >= LAYOUT_GROUP_OBJECTS_MAX ||
+	    h->origin >= OBJECT_ORIGINS)
 		return OBJECT_INVALID;
 	uint64_t units = layout_object_units(h->key_bytes, h->value_bytes);
 

@@ -25,6 +25,7 @@ struct object_spec {
 	uint32_t marks;
 	uint64_t expiry_ms;
 	uint64_t cas_id;
+	uint32_t origin;     /* OBJECT_ORIGIN_... */
 	uint32_t part_count; /* of a head, whose value is a struct layout_parts */
 };
 
@@ -39,6 +40,9 @@ void object_build(void *out, const struct object_spec *, struct object_place);
 
 /* Give a verified object in local memory another place; the checksum is made anew. */
 void object_rebind(void *object, struct object_place);
+
+/* Change the origin of a verified object in local memory; the checksum is made anew. */
+void object_set_origin(void *object, uint32_t origin);
 
 enum object_verdict {
 	OBJECT_VALID,

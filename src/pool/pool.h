@@ -24,7 +24,7 @@ struct pool {
 	uint64_t time_base_ms; /* pool time less the clock of the node's host */
 	/* What is known of that clock; NULL: it is this host's (pool/time.h).  Borrowed. */
 	struct pool_clock *clock;
-	uint64_t rules_off; /* bits of enum rule; only tests set any */
+	rule_set rules_off; /* bits of enum rule; only tests set any */
 	uint8_t impatient;  /* a late producer is skipped at once; only tests set it */
 };
 

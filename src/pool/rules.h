@@ -25,6 +25,10 @@
 	RULE(MERGE_MATCHES_FIRST, "a Set that sees two matches removes all but the lowest first")  \
 	RULE(UPDATE_CLEARS_DEAD, "a Set clears stale and invalid slots before it updates")         \
 	RULE(SET_REMOVES_TENTATIVES, "an inserter removes tentative words before it acknowledges") \
+	RULE(ABSORBED_BY_KEY, "a Set is absorbed only by a value of its own key")                  \
+	RULE(ABSORBED_BY_NEWER, "a Set is absorbed only by another value than it saw")             \
+	RULE(ABSORBED_BY_UPDATE, "a Set is absorbed only by a Set that overwrote a value")         \
+	RULE(ORIGIN_IS_TRUE, "an object that inserts does not say that it overwrote a value")      \
 	RULE(GONE_STILL_MERGES, "an inserter whose word is gone still leaves one word of the key") \
 	RULE(ABSENT_CLEARS_DEAD,                                                                   \
 	     "a change clears stale and invalid slots and READs again before it says absent")      \
@@ -84,6 +88,14 @@ enum rule {
 #undef RULE
 	    RULE_COUNT
 };
+
+/* Bits of enum rule. */
+typedef unsigned __int128 rule_set;
+
+static inline rule_set rule_bit(unsigned rule)
+{
+	return (rule_set)1 << rule;
+}
 
 /* Name and sentence of a rule, for tests and doc; NULL beyond the last.  Static memory. */
 const char *rule_name(unsigned rule);

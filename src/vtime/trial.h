@@ -95,7 +95,7 @@ struct trial_options {
 	uint32_t cns, threads;
 	uint64_t load_ns;
 	uint64_t first_position; /* of all rings */
-	uint64_t rules_off;	 /* tests: bits of enum rule */
+	rule_set rules_off;	 /* tests: bits of enum rule */
 	FILE *trace;		 /* a line for each operation and fault; NULL: none */
 	/* Not 0 any more, by a signal's handler: end the run, with FORGE_E_AGAIN.  NULL: never. */
 	const volatile sig_atomic_t *stop;

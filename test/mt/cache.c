@@ -273,7 +273,7 @@ static void test_notices_missing_rules(void **state)
 			wish.seed = seed;
 			wish.jitter = 1;
 			wish.may_run_dry = 1;
-			wish.rules_off = UINT64_C(1) << rules[i];
+			wish.rules_off = rule_bit(rules[i]);
 			struct stress *s = stress_begin(&wish);
 
 			noticed = stress_run_threads(s) || stress_at_rest(s);

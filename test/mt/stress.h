@@ -44,7 +44,7 @@ struct stress_wish {
 	uint8_t jitter;	     /* pauses between verbs, see jitter.h */
 	uint8_t may_run_dry; /* FORGE_E_NO_SPACE is permitted: more hands than chunks */
 	uint64_t seed;
-	uint64_t rules_off; /* bits of enum rule: does the stress notice? */
+	rule_set rules_off; /* bits of enum rule: does the stress notice? */
 };
 
 struct stress_totals {

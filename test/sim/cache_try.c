@@ -23,16 +23,16 @@ static struct sim_report report;
 static struct cache_world *world;
 
 /* The bits of rules named in a list; names it does not know are 0. */
-static uint64_t rule_bits(const char *names)
+static rule_set rule_bits(const char *names)
 {
-	uint64_t bits = 0;
+	rule_set bits = 0;
 
 	for (unsigned rule = 0; names && rule < RULE_COUNT; rule++) {
 		const char *at = strstr(names, rule_name(rule));
 		size_t length = strlen(rule_name(rule));
 
 		if (at && (at == names || at[-1] == '+') && (!at[length] || at[length] == '+'))
-			bits |= UINT64_C(1) << rule;
+			bits |= rule_bit(rule);
 	}
 	return bits;
 }

@@ -217,7 +217,7 @@ static int world_setup(void *context, uint8_t *memory, struct worker *w)
 {
 	struct cache_world *cw = context;
 	struct plan plan = cw->pool.plan;
-	uint64_t rules_off = cw->pool.rules_off;
+	rule_set rules_off = cw->pool.rules_off;
 	char error[256];
 	if (cw->spec->timed)
 		w->clock = &cw->clock;
@@ -430,7 +430,7 @@ static int plan_world(struct cache_world *cw)
 	return plan_make(&wish, &cw->pool.plan, error, sizeof(error));
 }
 
-int cache_world_build(const struct world_spec *spec, uint64_t rules_off, struct cache_world **out,
+int cache_world_build(const struct world_spec *spec, rule_set rules_off, struct cache_world **out,
 		      struct sim **sim)
 {
 	struct cache_world *cw = calloc(1, sizeof(*cw));

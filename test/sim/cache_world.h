@@ -121,7 +121,7 @@ struct world_spec {
 };
 
 /* What a rule that was switched off makes of the world. */
-int cache_world_build(const struct world_spec *, uint64_t rules_off, struct cache_world **,
+int cache_world_build(const struct world_spec *, rule_set rules_off, struct cache_world **,
 		      struct sim **);
 void cache_world_destroy(struct cache_world *, struct sim *);
 

@@ -9,11 +9,12 @@
 /* NULL if there is none of that name. */
 const struct world_spec *cache_world_find(const char *name);
 
-/* The n-th world, or NULL; those of change_worlds.c, parts_worlds.c and recovery_worlds.c
- * come last. */
+/* The n-th world, or NULL; those of change_worlds.c, parts_worlds.c, absorb_worlds.c and
+ * recovery_worlds.c come last. */
 const struct world_spec *cache_world_at(unsigned n);
 const struct world_spec *change_world_at(unsigned n);
 const struct world_spec *parts_world_at(unsigned n);
+const struct world_spec *absorb_world_at(unsigned n);
 const struct world_spec *recovery_world_at(unsigned n);
 
 /*

@@ -137,5 +137,5 @@ static const struct world_spec worlds[] = {
 
 const struct world_spec *parts_world_at(unsigned n)
 {
-	return n < ARRAY_COUNT(worlds) ? &worlds[n] : recovery_world_at(n - ARRAY_COUNT(worlds));
+	return n < ARRAY_COUNT(worlds) ? &worlds[n] : absorb_world_at(n - ARRAY_COUNT(worlds));
 }

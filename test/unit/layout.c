@@ -120,6 +120,7 @@ static void test_structs(void **state)
 	OFFSET(layout_object, generation, 8);
 	OFFSET(layout_object, sn, 10);
 	OFFSET(layout_object, key_bytes, 12);
+	OFFSET(layout_object, origin, 13);
 	OFFSET(layout_object, part_count, 14);
 	OFFSET(layout_object, value_bytes, 16);
 	OFFSET(layout_object, flags, 20);

@@ -411,7 +411,7 @@ static void test_flush_waits(void **state)
 	assert_int_equal(rig_set(&rig, 1, 1, 40), 0);
 	stopped.now_ns += UINT64_C(10000000);
 	assert_int_equal(rig_get(&other, 1, &version), 0);
-	rig.pool.rules_off = UINT64_C(1) << RULE_FLUSH_WAITS;
+	rig.pool.rules_off = rule_bit(RULE_FLUSH_WAITS);
 	assert_int_equal(cache_flush(&rig.cache), 0);
 	/* A poll is due after 100 us, and the look is good for a millisecond anyway. */
 	assert_int_equal(rig_get(&other, 1, &version), 0);

@@ -32,7 +32,7 @@ struct found {
 static struct found *found;
 
 struct trials {
-	uint64_t rules_off, first_seed, count;
+	rule_set rules_off, first_seed, count;
 };
 
 static int run_trials(void *context)
@@ -50,7 +50,7 @@ static int run_trials(void *context)
 }
 
 /* Without the rules, from that seed on.  Did a trial fail, or an assertion of the cache? */
-static bool search(uint64_t rules_off, uint64_t first_seed, uint64_t runs)
+static bool search(rule_set rules_off, uint64_t first_seed, uint64_t runs)
 {
 	struct trials trials = {rules_off, first_seed, runs};
 
@@ -100,7 +100,7 @@ static int by_hand(const char *name, uint64_t runs)
 {
 	for (unsigned rule = 0; rule < RULE_COUNT; rule++)
 		if (strcmp(rule_name(rule), name) == 0) {
-			bool any = search(UINT64_C(1) << rule, 1, runs);
+			bool any = search(rule_bit(rule), 1, runs);
 
 			printf("%-24s %s %llu: %.120s\n", name, any ? "seed" : "nothing until",
 			       (unsigned long long)found->seed, found->result.why);

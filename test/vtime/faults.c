@@ -367,7 +367,7 @@ static void test_flushes_beyond_36_bits(void **state)
 static void test_finds_and_shrinks(void **state)
 {
 	struct trial_result *r = test_calloc(1, sizeof(*r));
-	struct trial_options o = {.rules_off = UINT64_C(1) << RULE_RECOVER_NEEDS_PROOF};
+	struct trial_options o = {.rules_off = rule_bit(RULE_RECOVER_NEEDS_PROOF)};
 	uint32_t before;
 
 	do {

@@ -238,8 +238,8 @@ static void test_window_margin(void **state)
 }
 
 /*
- * Windows become as long as pauses need: nodes stand still for 1.5 ms every 6 ms, in which more
- * groups leave a ring than the least window has (48 % of groups were unflushed with that one), and
+ * Windows become as long as pauses need: nodes stand still for 1.2 ms every 6 ms, in which more
+ * groups leave a ring than the least window has (40 % of groups were unflushed with that one), and
  * are late for no more than the stated share.
  */
 static void test_window_fits(void **state)
@@ -250,7 +250,7 @@ static void test_window_fits(void **state)
 	s.bench.threads = 12;
 	s.bench.warm_up.operations = 150000;
 	s.bench.measured.operations = 150000;
-	s.setup.pause_ns = 1500000;
+	s.setup.pause_ns = 1200000;
 	s.setup.pause_every_ns = 6000000;
 	run_scene(&s);
 	const struct cache_counters *c = &s.results->cache;
@@ -265,16 +265,35 @@ static void test_window_fits(void **state)
 	drop_scene(&s);
 }
 
+/*
+ * Threads that Set one key at once do not fight for it: whoever loses the slot is absorbed by who
+ * won, so that nearly no CAS is tried again.  (Of 60,000 operations on 1,000 keys 7,500 CASes were,
+ * before.)
+ */
+static void test_hot_key(void **state)
+{
+	struct scene s;
+
+	make_scene(&s, "ycsb-a:keys=1000,sizes=256", "forge", 1);
+	s.bench.threads = 32;
+	s.bench.measured.operations = 60000;
+	run_scene(&s);
+	const struct cache_counters *c = &s.results->cache;
+
+	printf("Sets %llu, absorbed %llu, races lost %llu\n", (unsigned long long)c->sets,
+	       (unsigned long long)c->sets_absorbed, (unsigned long long)c->sets_restarted);
+	assert_true(c->sets_absorbed * 20 > c->sets);
+	assert_true((c->sets_restarted - c->sets_absorbed) * 50 < c->sets);
+	drop_scene(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_window_margin),
-	    cmocka_unit_test(test_window_fits),
-	    cmocka_unit_test(test_same_seed_same_run),
-	    cmocka_unit_test(test_right_and_clean),
-	    cmocka_unit_test(test_points),
-	    cmocka_unit_test(test_penalty_and_time),
-	    cmocka_unit_test(test_open_loop),
+	    cmocka_unit_test(test_window_margin),    cmocka_unit_test(test_window_fits),
+	    cmocka_unit_test(test_hot_key),	     cmocka_unit_test(test_same_seed_same_run),
+	    cmocka_unit_test(test_right_and_clean),  cmocka_unit_test(test_points),
+	    cmocka_unit_test(test_penalty_and_time), cmocka_unit_test(test_open_loop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
