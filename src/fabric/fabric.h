@@ -75,6 +75,7 @@ struct fab_caps {
 	uint64_t export_bytes;
 	uint32_t batch_ops_max;	   /* most ops in one post() */
 	uint8_t completes_at_post; /* status is final when post() returns: never poll */
+	uint8_t kick_posts;	   /* at least so many should share a kick; 0: it costs little */
 };
 
 struct pollfd; /* of <poll.h> */

@@ -37,6 +37,13 @@
 
 #define TCP_PIECES_MAX 256u
 
+/*
+ * A send over TCP costs as much as some 50 small verbs.  64 Gets of 256 bytes in flight, each
+ * fiber's post of its own: 1.66 us a Get with a send for 8 posts, 1.20 for 16, 1.03 for 32 and for
+ * 64; over a Unix socket 0.81, 0.69, 0.68, 0.68.
+ */
+#define KICK_POSTS 32u
+
 /* How often time is looked at while nothing happens. */
 #define TCP_LOOK_NS 5000000u
 
@@ -477,7 +484,9 @@ int tcp_open(const struct tcp_settings *settings, struct wire_welcome *welcome, 
 	}
 	t->base = (struct fab_base){
 	    .provider = &tcp_provider,
-	    .caps = {.export_bytes = welcome->export_bytes, .batch_ops_max = TCP_BATCH_OPS_MAX},
+	    .caps = {.export_bytes = welcome->export_bytes,
+		     .batch_ops_max = TCP_BATCH_OPS_MAX,
+		     .kick_posts = KICK_POSTS},
 	};
 	t->deadline_ns = (uint64_t)tcp_deadline_ms(settings) * 1000000;
 	t->all_lost = settings->lost;

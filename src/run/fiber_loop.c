@@ -5,14 +5,18 @@
  * connections of fibers that wait once a turn; fibers that finished are kept for the next spawn.
  *
  * What several fibers post is kicked together: one doorbell, and on most fabrics one message, for
- * KICK_POSTS of them, and at the latest at the end of the turn.
+ * KICK_POSTS of them, or more where the fabric asks for it, and at the latest at the end of the
+ * turn.
  */
 #include "run/fiber_loop.h"
 
 #include <poll.h>
 #include <stdlib.h>
 
-/* Few, so that the first of them does not wait long; with 8 the gain is seven eighths of all. */
+/*
+ * Few, so that the first of them does not wait long; with 8 the gain is seven eighths of all. Where
+ * a kick costs next to nothing and a verb 2 us, 32 in flight took 337 ns a Get with 8, 430 with 32.
+ */
 #define KICK_POSTS 8u
 
 struct fiber_task {
@@ -50,7 +54,7 @@ static void kick_soon(struct fiber_loop *loop, struct fab *fab)
 	if (loop->posted != fab)
 		kick(loop);
 	loop->posted = fab;
-	if (++loop->posted_count >= KICK_POSTS)
+	if (++loop->posted_count >= max_u64(KICK_POSTS, fab_caps(fab)->kick_posts))
 		kick(loop);
 }
 

@@ -19,6 +19,7 @@ struct late_fab {
 	struct late_entry queue[LATE_QUEUE_OPS]; /* a ring */
 	uint64_t posted, kicked, run;		 /* ops so far */
 	uint64_t posts;
+	unsigned kicks;
 	uint64_t failed_post; /* the rest of it fails too */
 	int failed_status;
 };
@@ -54,6 +55,7 @@ static void late_kick(struct fab *f)
 {
 	struct late_fab *l = (struct late_fab *)f;
 
+	l->kicks += l->kicked != l->posted;
 	l->kicked = l->posted;
 }
 
@@ -113,4 +115,9 @@ int late_open(struct fab *inner, struct fab **out)
 	l->inner = inner;
 	*out = (struct fab *)l;
 	return FORGE_OK;
+}
+
+unsigned late_kicks(const struct fab *f)
+{
+	return ((const struct late_fab *)f)->kicks;
 }

@@ -15,4 +15,7 @@
 
 int late_open(struct fab *inner, struct fab **out);
 
+/* How many kicks there were for something, so far. */
+unsigned late_kicks(const struct fab *);
+
 #endif

@@ -231,6 +231,46 @@ static void test_fibers(void **state)
 }
 
 /* A batch of several parts on a fiber. */
+static void read_flow(struct worker *w, void *argument)
+{
+	uint64_t word;
+	struct fab_op op = fab_read(FAB_CONTROL, 0, &word, 8);
+
+	assert_int_equal(flow_run(w, &op, 1), FORGE_OK);
+}
+
+/* So many fibers of a loop post a READ each in its first turn; how many kicks that takes. */
+static unsigned kicks_of_a_turn(uint8_t kick_posts, unsigned fibers)
+{
+	struct fiber_loop *loop = fiber_loop_create(0);
+	struct fab *f = open_fab(1);
+	struct worker workers[64];
+	unsigned kicks;
+
+	assert_in_range(fibers, 1, ARRAY_COUNT(workers));
+	fab_base(f)->caps.kick_posts = kick_posts;
+	for (unsigned i = 0; i < fibers; i++) {
+		worker_init(&workers[i], f, clock_monotonic(), i);
+		assert_int_equal(fiber_loop_spawn(loop, &workers[i], read_flow, NULL), FORGE_OK);
+	}
+	fiber_loop_turn(loop);
+	kicks = late_kicks(f);
+	fiber_loop_run(loop);
+	fiber_loop_destroy(loop);
+	fab_close(f);
+	return kicks;
+}
+
+/* Eight posts share one, or as many as the fabric asks for; nothing waits for the next turn. */
+static void test_posts_of_fibers_share_kicks(void **state)
+{
+	assert_int_equal(kicks_of_a_turn(0, 64), 8);
+	assert_int_equal(kicks_of_a_turn(0, 9), 2);
+	assert_int_equal(kicks_of_a_turn(32, 64), 2);
+	assert_int_equal(kicks_of_a_turn(32, 33), 2);
+	assert_int_equal(kicks_of_a_turn(32, 5), 1);
+}
+
 static void long_flow(struct worker *w, void *argument)
 {
 	struct fab_op ops[50];
@@ -295,6 +335,7 @@ int main(void)
 	    cmocka_unit_test_setup(test_detached_polled, clear),
 	    cmocka_unit_test_setup(test_lost_node, clear),
 	    cmocka_unit_test_setup(test_fibers, clear),
+	    cmocka_unit_test_setup(test_posts_of_fibers_share_kicks, clear),
 	    cmocka_unit_test_setup(test_fiber_long_batch, clear),
 	    cmocka_unit_test_setup(test_destroy_unrun, clear),
 	    cmocka_unit_test_setup(test_pause_of_a_thread, clear),
