@@ -366,6 +366,20 @@ void memory_post(struct fab *f, struct fab_op *ops, unsigned n)
 		fence_full();
 }
 
+void memory_read(const struct memory_fab *m, uint64_t raddr, void *to, uint32_t len)
+{
+	assert(len <= m->bytes && raddr <= m->bytes - len);
+	/* WRITEs before it had their full fence at the end of their post. */
+	if (unlikely((raddr | len) & 7)) {
+		const struct fab_op op = fab_read(FAB_DATA, raddr, to, len);
+
+		copy_ragged(m->mem, &op);
+	} else {
+		load_words(to, (const word_t *)(m->mem + raddr), len / 8, m->pairs);
+	}
+	fence_acquire();
+}
+
 int memory_reg(struct fab *f, void *buf, size_t bytes)
 {
 	return FORGE_OK;

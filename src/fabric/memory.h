@@ -27,6 +27,8 @@ void memory_init(struct memory_fab *m, const struct fab_provider *provider, void
 
 /* The provider's post, which completes every op, and its empty reg, kick and poll. */
 void memory_post(struct fab *f, struct fab_op *ops, unsigned n);
+/* A post of one READ, which is in bounds. */
+void memory_read(const struct memory_fab *m, uint64_t raddr, void *to, uint32_t len);
 int memory_reg(struct fab *f, void *buf, size_t bytes);
 void memory_kick(struct fab *f);
 void memory_poll(struct fab *f);

@@ -81,7 +81,7 @@ static int go_on_reading(struct tcp_conn *c, struct answers *out)
 	uint64_t raddr = c->op.raddr + c->done;
 	uint32_t bytes = piece(raddr, c->op.len - c->done, room(out));
 
-	execute(c, fab_read(FAB_DATA, raddr, out->at + out->bytes, bytes));
+	memory_read(&c->thread->server->memory, raddr, out->at + out->bytes, bytes);
 	out->bytes += bytes;
 	c->done += bytes;
 	return c->done == c->op.len;
@@ -111,21 +111,31 @@ static void end_verb(struct tcp_conn *c, const struct wire_request *r, int statu
 		tcp_count(&counts->ops_failed, 1);
 }
 
-/* A READ or WRITE, in one piece if it is all there. */
-static void begin_long(struct tcp_conn *c, const struct wire_request *r, int status,
-		       struct answers *out)
+/* Its payload may have come, or is to come. */
+static void begin_writing(struct tcp_conn *c, const struct wire_request *r, int status)
 {
 	c->op = *r;
 	c->done = 0;
 	c->status = (int8_t)status;
-	if (r->code == WIRE_WRITE) {
-		c->state = TCP_CONN_WRITE;
-		return;
-	}
+	c->state = TCP_CONN_WRITE;
+}
+
+/* In one piece if there is room for it. */
+static void begin_reading(struct tcp_conn *c, const struct wire_request *r, int status,
+			  struct answers *out)
+{
 	put_reply(out, r, status, status ? 0 : r->len);
-	c->state = TCP_CONN_READ;
-	if (status || go_on_reading(c, out))
-		end_verb(c, r, status);
+	if (likely(!status && r->len <= room(out))) {
+		memory_read(&c->thread->server->memory, r->raddr, out->at + out->bytes, r->len);
+		out->bytes += r->len;
+	} else if (!status) {
+		c->op = *r;
+		c->done = 0;
+		c->state = TCP_CONN_READ;
+		if (!go_on_reading(c, out))
+			return;
+	}
+	end_verb(c, r, status);
 }
 
 static void do_atomic(struct tcp_conn *c, const struct wire_request *r, const unsigned char *words,
@@ -161,10 +171,12 @@ static ssize_t begin_verb(struct tcp_conn *c, const struct wire_request *r, cons
 	c->tag++;
 	int status = (r->flags & WIRE_CHAINED) && c->failed ? c->failed : check_verb(c, r);
 
-	if (r->code >= WIRE_CAS)
-		do_atomic(c, r, in + sizeof(*r), status, out);
+	if (likely(r->code == WIRE_READ))
+		begin_reading(c, r, status, out);
+	else if (r->code == WIRE_WRITE)
+		begin_writing(c, r, status);
 	else
-		begin_long(c, r, status, out);
+		do_atomic(c, r, in + sizeof(*r), status, out);
 	return (ssize_t)size;
 }
 
