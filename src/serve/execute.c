@@ -100,6 +100,31 @@ static void write_value(struct executor *e, const struct request *r, const struc
 	out_end_line(o);
 }
 
+bool execute_is_get(const struct request *r)
+{
+	if (r->kind == REQUEST_BINARY)
+		return execute_binary_is_get(r);
+	return r->kind == REQUEST_GET || r->kind == REQUEST_META_GET;
+}
+
+int execute_get(struct executor *e, struct cache_key key, struct cache_value *v)
+{
+	struct execute_got *got = e->got;
+	int status;
+
+	if (got && got->is_valid) {
+		*v = got->value;
+		return got->status;
+	}
+	status = view_get(e->view, key, v);
+	if (got && (status == 0 || status == FORGE_MISS)) {
+		*got = (struct execute_got){.is_valid = true, .status = status};
+		if (status == 0)
+			got->value = *v;
+	}
+	return status;
+}
+
 static MAY_WAIT int look_up(struct executor *e, const struct request *r, struct cache_value *v)
 {
 	struct serve_counts *t = e->counts;
@@ -111,7 +136,7 @@ static MAY_WAIT int look_up(struct executor *e, const struct request *r, struct 
 		status = view_touch(e->view, request_key(r), execute_expiry_ms(e, r->exptime), v);
 		counts_up(status == 0 ? &t->touch_hits : &t->touch_misses);
 	} else {
-		status = view_get(e->view, request_key(r), v);
+		status = execute_get(e, request_key(r), v);
 	}
 	counts_up(status == 0 ? &t->get_hits : &t->get_misses);
 	return status;

@@ -28,6 +28,7 @@ struct executor {
 	const struct auth *auth; /* NULL: everybody may do everything */
 	bool is_authorised;	 /* the connection whose requests come next */
 	size_t keys_start;	 /* where the replies to the line of keys under way begin in out */
+	struct execute_got *got; /* of this key; NULL: every lookup is made */
 	/* What needs the whole server; context is passed to each. */
 	void *context;
 	/* Flush everything in so many seconds, unless another flush comes first. */
@@ -37,6 +38,16 @@ struct executor {
 	 * same as responses, with stat_write().  false: there is no such group.
 	 */
 	bool (*stats)(void *context, struct executor *, const struct request *);
+};
+
+/*
+ * What a lookup has found, for the next request of the same key: valid until the view, which has
+ * the value, is used again.  Whoever changes the key makes it invalid.
+ */
+struct execute_got {
+	bool is_valid;
+	int status; /* 0 or FORGE_MISS */
+	struct cache_value value;
 };
 
 enum execute_result {
@@ -61,6 +72,12 @@ void stat_write(struct executor *, const struct request *, const char *name, con
  * time of the request.
  */
 uint64_t execute_expiry_ms(const struct executor *, int64_t exptime);
+
+/* As view_get(), but for what has just been got. */
+MAY_WAIT int execute_get(struct executor *, struct cache_key, struct cache_value *);
+
+/* Is it a lookup by execute_get(), whatever else it does? */
+bool execute_is_get(const struct request *);
 
 /* The general ways to store; what the session's own modes do not say. */
 struct store_want {
@@ -124,6 +141,7 @@ MAY_WAIT void execute_meta(struct executor *, const struct request *);
 void execute_binary_stat(struct executor *, const struct request *, const char *name,
 			 const char *value);
 MAY_WAIT enum execute_result execute_binary(struct executor *, const struct request *);
+bool execute_binary_is_get(const struct request *);
 
 /* What marks say; the time is that of the last store or of a meta get that looked at it. */
 #define MARK_STALE     1u

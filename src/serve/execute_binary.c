@@ -126,6 +126,13 @@ static void write_miss(struct executor *e, const struct request *r)
 		write_status(e, r, BINARY_NOT_FOUND);
 }
 
+bool execute_binary_is_get(const struct request *r)
+{
+	return !r->binary.fault && r->key_bytes > 0 &&
+	       (r->binary.opcode == BINARY_GET || r->binary.opcode == BINARY_GETQ ||
+		r->binary.opcode == BINARY_GETK || r->binary.opcode == BINARY_GETKQ);
+}
+
 static MAY_WAIT void execute_lookup(struct executor *e, const struct request *r)
 {
 	struct serve_counts *t = e->counts;
@@ -140,7 +147,7 @@ static MAY_WAIT void execute_lookup(struct executor *e, const struct request *r)
 		counts_up(&t->cmd_touch);
 		counts_up(status == 0 ? &t->touch_hits : &t->touch_misses);
 	} else {
-		status = view_get(e->view, request_key(r), &v);
+		status = execute_get(e, request_key(r), &v);
 	}
 	if (opcode != BINARY_TOUCH)
 		counts_up(status == 0 ? &t->get_hits : &t->get_misses);

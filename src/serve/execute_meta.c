@@ -235,13 +235,15 @@ static MAY_WAIT int get_and_change(struct executor *e, const struct request *r, 
 	struct cache_decision first = {0};
 	struct cache_value found;
 	uint64_t cas_id = 0;
-	int status = view_get(e->view, request_key(r), &found);
+	int status = execute_get(e, request_key(r), &found);
 
 	if (status && status != FORGE_MISS)
 		return status;
 	decide_get(s, status ? NULL : &found, &first);
 	if (first.verdict == CACHE_KEEP)
 		return first.status;
+	if (e->got)
+		e->got->is_valid = false;
 	status = execute_change(e, request_key(r), &change, &cas_id);
 	if (status == 0 && s->made)
 		s->value.cas_id = cas_id;

@@ -2,6 +2,7 @@
 #include "serve/overlap.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -77,23 +78,64 @@ static void errand_drop(struct errand *f)
 
 static void errand_start(struct errand *f);
 
-static void errand_finish(struct errand *f)
+static void errand_done(struct errand *f)
 {
 	f->is_done = true;
-	if (f->then)
-		errand_start(f->then);
 	if (!f->conn)
 		errand_drop(f);
 	else if (f->conn->errands == f)
 		make_ready(f->conn);
 }
 
+static void errand_finish(struct errand *f)
+{
+	if (f->then)
+		errand_start(f->then);
+	errand_done(f);
+}
+
+static bool is_get_of(const struct errand *f, const struct request *r)
+{
+	return execute_is_get(&f->request) && f->request.key_bytes == r->key_bytes &&
+	       memcmp(f->request.key, r->key, r->key_bytes) == 0;
+}
+
+/* How many of those that wait for a Get are Gets of its key as well. */
+static unsigned count_riders(const struct errand *f)
+{
+	unsigned n = 0;
+
+	if (execute_is_get(&f->request))
+		for (const struct errand *g = f->then; g && is_get_of(g, &f->request); g = g->then)
+			n++;
+	return n;
+}
+
+/*
+ * Those which ride with a Get had come before it begins, so they may have what it finds.  They are
+ * carried out behind it in their order, on its fiber and with its view, which has the value.
+ */
 static MAY_WAIT void errand_main(struct flow *flow)
 {
-	struct errand *f = (struct errand *)flow;
+	struct errand *f = (struct errand *)flow, *last = f, *g, *next;
+	unsigned riders = count_riders(f);
+	struct execute_got got = {.is_valid = false};
 
+	f->executor.got = riders ? &got : NULL;
 	execute(&f->executor, &f->request);
-	errand_finish(f);
+	for (unsigned i = 0; i < riders; i++) {
+		last = last->then;
+		last->executor.view = f->executor.view;
+		last->executor.got = &got;
+		execute(&last->executor, &last->request);
+	}
+	if (last->then)
+		errand_start(last->then);
+	for (g = f->then; riders > 0; riders--, g = next) {
+		next = g->then;
+		errand_done(g);
+	}
+	errand_done(f);
 }
 
 static void errand_start(struct errand *f)
@@ -152,6 +194,7 @@ static struct errand *errand_take(struct conn *c, const struct request *r)
 	f->executor = w->executor;
 	f->executor.view = f->flow.view;
 	f->executor.out = &f->out;
+	f->executor.got = NULL;
 	f->executor.keys_start = KEYS_ARE_SENT;
 	return f;
 }

@@ -12,7 +12,11 @@
  *  - Requests for one key take effect in the order in which they were sent: one that names the
  *    key of an earlier request of its connection that is not done starts when that one is done.
  *    Keys are compared by a hash; two that share one wait for each other needlessly.  So a get
- *    sees the set before it, and of two gets the later one never sees the older value.
+ *    sees the set before it, and of two gets the later one never sees the older value.  Gets of
+ *    one key that wait when the first of them begins are answered by its one lookup, which took
+ *    place after all of them had been sent; those that come later wait for the next one.  A
+ *    pipeline of Gets of a hot key costs two lookups, whatever its length, and the cache counts
+ *    two hits.
  *  - Requests for different keys of one connection are as concurrent as those of two
  *    connections, until the reply to the first has been sent.  Who wants them in order awaits the
  *    reply, or sends a request without a key in between, such as mn or noop: those, and flush_all

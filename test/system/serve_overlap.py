@@ -7,14 +7,16 @@ with other times of the same run, with wide margins; replies are compared with t
 that carries out one request after the other.
 """
 import random
+import re
 import signal
 import socket
 import sys
 import threading
 import time
+import urllib.request
 
 from harness import PATIENCE_S, case, main
-from memcache import Server, Stopped
+from memcache import Server, Stopped, wait_until
 
 
 def slow_server(t, latency, *arguments):
@@ -188,6 +190,82 @@ def step(rng, key, model):
     if dice < 11:
         return b"get %s %s absent\r\n" % (key, key), found * 2 + b"END\r\n"
     return b"get %s\r\n" % key, found + b"END\r\n"
+
+
+def metric(s, name):
+    url = re.search(r"metrics (\S+)", s.ready).group(1)
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as page:
+        text = page.read().decode()
+    return int(re.search("^" + re.escape(name) + r" (\d+)$", text, re.M).group(1))
+
+
+def index_reads(s):
+    return metric(s, 'forge_verbs_total{purpose="index",verb="READ"}')
+
+
+@case
+def gets_of_one_key_share_lookups(t):
+    s = slow_server(t, "10ms", "-t", "1", "--metrics", "127.0.0.1:0")
+    fill(s, [b"hot"])
+    value = b"VALUE hot 0 5\r\nvalue\r\nEND\r\n"
+    with s.connect() as c:
+        c.say(b"", b"")
+
+        def at_once(data, expected, least, most):
+            before = index_reads(s)
+            with Stopped(s):
+                c.send(data)
+            assert (heard := c.hear(len(expected))) == expected, heard
+            reads = index_reads(s) - before
+            assert least <= reads <= most, (data[:60], reads)
+
+        at_once(b"get hot\r\n" * 60, value * 60, 1, 4)
+        at_once(b"get none\r\n" * 60, b"END\r\n" * 60, 1, 4)
+        at_once(b"get " + b"hot " * 60 + b"\r\n", value[:-5] * 60 + b"END\r\n", 1, 4)
+        at_once(b"".join(b"mg hot v O%d k\r\n" % i for i in range(60)),
+                b"".join(b"VA 5 O%d khot\r\nvalue\r\n" % i for i in range(60)), 1, 4)
+        # But those that come when one has begun, and so is counted, do not share with it.
+        before, counted = index_reads(s), metric(s, "forge_serve_cmd_get_total")
+        c.send(b"get hot\r\n")
+        wait_until(lambda: metric(s, "forge_serve_cmd_get_total") > counted, "no Get begins")
+        c.send(b"get hot\r\n" * 20)
+        assert c.hear(len(value) * 21) == value * 21
+        reads = index_reads(s) - before
+        assert 2 <= reads <= 4, reads
+        # A change among them is seen by those behind it, and by no others.
+        change = b"get hot\r\n" * 20 + b"append hot 0 0 1\r\n!\r\n" + b"get hot\r\n" * 20
+        at_once(change, value * 20 + b"STORED\r\n" + b"VALUE hot 0 6\r\nvalue!\r\nEND\r\n" * 20, 4, 10)
+        # So is one that a Get makes: of those that find a stale value one is told to renew it.
+        c.say(b"md hot I T30\r\n", b"HD\r\n")
+        before = index_reads(s)
+        with Stopped(s):
+            c.send(b"mg hot v s\r\n" * 30)
+        heard = [c.until(b"value!\r\n") for _ in range(30)]
+        assert b" W" in heard[0] and sum(b" W" in reply for reply in heard) == 1, heard
+        assert index_reads(s) - before <= 10
+
+
+@case
+def a_get_never_sees_less_than_was_acknowledged(t):
+    """
+    While Gets of a number are under way it rises by another server, which is fast; those sent after
+    the acknowledgement see it, whatever lookups others of the pipeline share.  The pauses only
+    choose the phase of the first Get in which that happens.
+    """
+    s = slow_server(t, "5ms", "-t", "1")
+    fast = Server(t, "--pool", t.pool, "-t", "1")
+    rng = random.Random(1)
+    with s.connect() as c, fast.connect() as writer:
+        last = 0
+        for number in range(1, 60):
+            c.send(b"get n\r\n" * rng.randrange(1, 3))
+            time.sleep(rng.random() * 0.012)
+            writer.send(b"set n 0 0 %d\r\n%d\r\n" % (len(str(number)), number))
+            assert writer.until(b"\r\n") == b"STORED\r\n"
+            c.send(b"get n\r\nget n\r\nmn\r\n")
+            seen = [int(word) for word in c.until(b"MN\r\n").split(b"\r\n") if word.isdigit()]
+            assert seen[-2:] == [number] * 2 and sorted([last] + seen) == [last] + seen, (number, seen)
+            last = number
 
 
 @case
