@@ -164,12 +164,13 @@ int cache_get(struct cache *c, struct cache_key key, struct cache_value *out)
 
 	if (unlikely(status))
 		return status;
+	struct look l;
+
+	/* Where to look is known first, so that the rest of the beginning is done meanwhile. */
+	look_begin(&l, c, key, FAB_DATA);
 	status = cache_begin(c);
 	if (unlikely(status))
 		return status;
-	struct look l;
-
-	look_begin(&l, c, key, FAB_DATA);
 	c->count.gets++;
 	c->tally.count[STATS_gets]++;
 	status = FORGE_E_AGAIN;

@@ -11,6 +11,8 @@ void look_begin(struct look *l, const struct cache *c, struct cache_key key,
 	l->purpose = purpose;
 	l->home = index_locate(&c->cn->pool->plan, key.data, key.bytes);
 	l->known_slots = 0;
+	fab_expect(c->worker->fab, plan_bucket_address(&c->cn->pool->plan, l->home.bucket),
+		   index_view_bytes(&c->cn->pool->plan));
 }
 
 int look_read(struct cache *c, struct cache_key key, struct look *l)

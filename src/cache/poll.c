@@ -372,8 +372,9 @@ static MAY_WAIT int see_fence(struct cache *c)
 /* Is it so long since the last complete poll? */
 static int is_due(const struct cache *c, uint64_t refreshed_ns, const _Atomic uint32_t *us)
 {
-	return c->moment.now_ns - refreshed_ns >=
-	       UINT64_C(1000) * atomic_load_explicit(us, memory_order_relaxed);
+	/* Signed: another worker's poll may have begun after our own look at the clock. */
+	return (int64_t)(c->moment.now_ns - refreshed_ns) >=
+	       INT64_C(1000) * (int64_t)atomic_load_explicit(us, memory_order_relaxed);
 }
 
 /* Another worker may be polling, or polls may be rare: then see_fence() looks itself. */
@@ -398,8 +399,8 @@ int cache_is_due(const struct cache *c)
 	const struct cn *cn = c->cn;
 	uint64_t refreshed = atomic_load_explicit(&cn->refreshed_ns, memory_order_relaxed);
 
-	return clock_now_ns(c->worker->clock) - refreshed >=
-	       UINT64_C(1000) * atomic_load_explicit(&cn->quick_us, memory_order_relaxed);
+	return (int64_t)(glance_now_ns(&c->worker->glance, c->worker->clock) - refreshed) >=
+	       INT64_C(1000) * (int64_t)atomic_load_explicit(&cn->quick_us, memory_order_relaxed);
 }
 
 int cache_begin(struct cache *c)
@@ -408,7 +409,7 @@ int cache_begin(struct cache *c)
 	uint64_t refreshed = atomic_load_explicit(&cn->refreshed_ns, memory_order_acquire); /* A2 */
 	int status = 0;
 
-	c->moment.now_ns = clock_now_ns(c->worker->clock);
+	c->moment.now_ns = glance_now_ns(&c->worker->glance, c->worker->clock);
 	if (unlikely(is_due(c, refreshed, &cn->quick_us) || cn->poll_every_op ||
 		     cn->flush_every_op))
 		status = begin_slowly(c, refreshed);

@@ -237,12 +237,14 @@ int cache_set(struct cache *c, struct cache_key key, const struct cache_item *it
 
 	if (!status)
 		status = place_units(&c->cn->pool->plan, key.bytes, item->bytes, &units);
-	if (!status)
-		status = cache_begin(c);
+	if (status)
+		return status;
+	/* Where to look is known first, so that the rest of the beginning is done meanwhile. */
+	look_begin(&p.look, c, key, FAB_INDEX);
+	status = cache_begin(c);
 	if (status)
 		return status;
 	c->count.sets++;
-	look_begin(&p.look, c, key, FAB_INDEX);
 	status = FORGE_E_AGAIN;
 	for (unsigned round = 0; round < PLACE_ROUNDS_MAX && status == FORGE_E_AGAIN; round++)
 		status = set_once(c, &p, units, item);

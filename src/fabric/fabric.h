@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
 #include "base/status.h"
 
 enum fab_code { FAB_READ, FAB_WRITE, FAB_CAS, FAB_FAA };
@@ -76,6 +77,8 @@ struct fab_caps {
 	uint32_t batch_ops_max;	   /* most ops in one post() */
 	uint8_t completes_at_post; /* status is final when post() returns: never poll */
 	uint8_t kick_posts;	   /* at least so many should share a kick; 0: it costs little */
+	/* The export, where it is mapped: for prefetches alone.  NULL: it is not. */
+	const unsigned char *mapped;
 };
 
 struct pollfd; /* of <poll.h> */
@@ -150,6 +153,15 @@ static inline int fab_sleep_on(struct fab *f, struct pollfd *out)
 	const struct fab_provider *p = fab_base(f)->provider;
 
 	return p->sleep_on ? p->sleep_on(f, out) : 0;
+}
+
+/* These bytes will be READ soon: a hint, which has no effect but on time. */
+static inline void fab_expect(struct fab *f, uint64_t raddr, uint32_t len)
+{
+	const unsigned char *mapped = fab_caps(f)->mapped;
+
+	for (uint32_t at = 0; mapped && at < len; at += 64)
+		fetch_ahead(mapped + raddr + at);
 }
 
 static inline int fab_reg(struct fab *f, void *buf, size_t bytes)

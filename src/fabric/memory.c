@@ -401,7 +401,8 @@ void memory_init(struct memory_fab *m, const struct fab_provider *provider, void
 	    .base = {.provider = provider,
 		     .caps = {.export_bytes = bytes,
 			      .batch_ops_max = UINT32_MAX,
-			      .completes_at_post = 1}},
+			      .completes_at_post = 1,
+			      .mapped = mem}},
 	    .mem = mem,
 	    .bytes = bytes,
 #ifdef WORDS_TRAVEL_IN_PAIRS

@@ -24,15 +24,6 @@ int run_first_error(const struct fab_op *ops, unsigned n)
 	return FORGE_OK;
 }
 
-int run_all_complete(const struct fab_op *ops, unsigned n)
-{
-	/* The last ones complete last, so look there first. */
-	while (n-- > 0)
-		if (ops[n].status == FAB_PENDING && !(ops[n].flags & FAB_DETACHED))
-			return 0;
-	return 1;
-}
-
 int run_batch(struct worker *w, struct fab_op *ops, unsigned n, run_step_fn step)
 {
 	uint32_t part_max = fab_caps(w->fab)->batch_ops_max;
@@ -121,5 +112,6 @@ const struct run_wait run_wait_poll = {.run = poll_run, .pause = poll_pause};
 void worker_init(struct worker *w, struct fab *fab, const struct clock *clock, uint64_t seed)
 {
 	*w = (struct worker){.fab = fab, .wait = &run_wait_poll, .clock = clock};
+	glance_init(&w->glance, clock);
 	prng_seed(&w->prng, seed);
 }

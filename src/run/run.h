@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/prng.h"
+#include "base/glance.h"
 #include "fabric/fabric.h"
 #include "fabric/wait.h"
 
@@ -37,6 +38,7 @@ struct worker {
 	const struct run_wait *wait;
 	void *wait_context; /* the backend's, e.g. the fiber to park */
 	const struct clock *clock;
+	struct glance glance; /* by that clock */
 	struct prng prng;
 	uint32_t index;	 /* 0-based, within the process; for logs */
 	uint32_t pauses; /* how many flow_pause(); the poll backend gives up its CPU at some */
@@ -76,7 +78,14 @@ typedef void (*run_step_fn)(struct worker *, const struct fab_op *ops, unsigned 
 MAY_WAIT int run_batch(struct worker *, struct fab_op *ops, unsigned n, run_step_fn step);
 
 /* Has each of the n ops completed?  A detached op always has. */
-int run_all_complete(const struct fab_op *ops, unsigned n);
+static inline int run_all_complete(const struct fab_op *ops, unsigned n)
+{
+	/* The last ones complete last, so look there first. */
+	while (n-- > 0)
+		if (ops[n].status == FAB_PENDING && !(ops[n].flags & FAB_DETACHED))
+			return 0;
+	return 1;
+}
 
 /*
  * Sleep until one of these connections may have something for its poll, or for max_ns, or not at

@@ -530,6 +530,14 @@ def every_node_on_a_fabric_of_its_own(t):
     t.forge("check", "--pool", name).expect(0)
 
 
+def is_stopped(pid):
+    """Each of its threads: a signal takes its time on a busy machine."""
+    def state(task):
+        with open(f"/proc/{pid}/task/{task}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0]
+    return all(state(task) == "T" for task in os.listdir(f"/proc/{pid}/task"))
+
+
 @case
 def a_frozen_node_is_lost_and_thaws(t):
     """Stopped, it neither answers nor ends its connections: the deadline of the name decides."""
@@ -543,6 +551,7 @@ def a_frozen_node_is_lost_and_thaws(t):
         for key in names:
             c.set(key, b"v")
         frozen.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: is_stopped(frozen.process.pid), "it does not stop")
         found = c.get_many(names)
         lost = c.stats()["gets_lost"]
         assert 0 < lost and len(found) == 200 - lost, (lost, len(found))
