@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -87,14 +88,33 @@ static bool set_quiet_fd(SSL *ssl, int fd)
 
 /* ---- contexts ----------------------------------------------------------------------------- */
 
+/* What is wrong with a file that was to hold a `what`, for a sentence; into text. */
+static const char *wrong_with(const char *path, const char *what, char *text, size_t bytes)
+{
+	unsigned long error = ERR_peek_error();
+
+	if (access(path, R_OK))
+		snprintf(text, bytes, "%m");
+	else if (ERR_GET_LIB(error) == ERR_LIB_PEM || ERR_GET_LIB(error) == ERR_LIB_X509)
+		snprintf(text, bytes,
+			 "there is no whole %s in PEM in it, from -----BEGIN to -----END", what);
+	else
+		snprintf(text, bytes, "%s", reason());
+	return text;
+}
+
 static int load_own(SSL_CTX *context, const struct tls_files *f, char *error_text,
 		    size_t error_bytes)
 {
+	char why[256];
+
 	if (SSL_CTX_use_certificate_chain_file(context, f->certificate) != 1)
 		return REFUSE(FORGE_E_FORMAT, "the certificate %s cannot be used: %s",
-			      f->certificate, reason());
+			      f->certificate,
+			      wrong_with(f->certificate, "certificate", why, sizeof(why)));
 	if (SSL_CTX_use_PrivateKey_file(context, f->key, SSL_FILETYPE_PEM) != 1)
-		return REFUSE(FORGE_E_FORMAT, "the key %s cannot be used: %s", f->key, reason());
+		return REFUSE(FORGE_E_FORMAT, "the key %s cannot be used: %s", f->key,
+			      wrong_with(f->key, "private key", why, sizeof(why)));
 	if (SSL_CTX_check_private_key(context) != 1)
 		return REFUSE(FORGE_E_FORMAT, "the key %s is not that of the certificate %s",
 			      f->key, f->certificate);
@@ -105,10 +125,11 @@ static int load_authority(SSL_CTX *context, const struct tls_files *f, int flags
 			  size_t error_bytes)
 {
 	int mode = SSL_VERIFY_PEER;
+	char why[256];
 
 	if (f->authority && SSL_CTX_load_verify_locations(context, f->authority, NULL) != 1)
 		return REFUSE(FORGE_E_FORMAT, "the authority %s cannot be used: %s", f->authority,
-			      reason());
+			      wrong_with(f->authority, "certificate", why, sizeof(why)));
 	if (flags & TLS_SERVER) {
 		if (!f->authority)
 			return 0;

@@ -63,7 +63,7 @@ static int look(struct attachment *a, char *error_text, size_t error_bytes)
 	int status = link_connect(a->link, &a->fab);
 
 	if (status) {
-		snprintf(error_text, error_bytes, "connecting: %s", status_sentence(status));
+		snprintf(error_text, error_bytes, "connecting: %s", attachment_why(status));
 		return status;
 	}
 	worker_init(&a->worker, a->fab, clock_monotonic(), a->options->seed);
@@ -83,7 +83,7 @@ static int look(struct attachment *a, char *error_text, size_t error_bytes)
 	status = a->options->wrap(a->options->wrap_context, a->pool.pool_id, inner, &a->fab);
 	a->worker.fab = a->fab;
 	if (status)
-		snprintf(error_text, error_bytes, "connecting: %s", status_sentence(status));
+		snprintf(error_text, error_bytes, "connecting: %s", attachment_why(status));
 	return status;
 }
 

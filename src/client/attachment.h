@@ -10,6 +10,8 @@
 #ifndef FORGE_CLIENT_ATTACHMENT_H
 #define FORGE_CLIENT_ATTACHMENT_H
 
+#include <errno.h>
+
 #include "client/client.h"
 #include "client/link.h"
 
@@ -55,6 +57,17 @@ int attachment_connect(struct attachment *, struct fab **out);
 static inline void attachment_hold(struct attachment *a)
 {
 	atomic_fetch_add_explicit(&a->counts, 1, memory_order_relaxed);
+}
+
+/*
+ * For people, what a connection just failed by: more than its status says when no descriptor was
+ * left, by errno.
+ */
+static inline const char *attachment_why(int status)
+{
+	if (status == FORGE_E_SYSTEM && (errno == EMFILE || errno == ENFILE))
+		return "Too many open files; raise the limit (ulimit -n)";
+	return status_sentence(status);
 }
 
 /* NULL is permitted.  Waits. */

@@ -46,7 +46,9 @@ int client_open(const char *pool_name, const struct client_options *options, str
 	/* A cache on one node has no use for the thread until the node is lost. */
 	if (!status && c->member_count > 1 && mend_start(c)) {
 		status = FORGE_E_SYSTEM;
-		snprintf(error_text, error_bytes, "starting a thread: %m");
+		snprintf(error_text, error_bytes,
+			 "starting the thread that reaches lost memory nodes: %m; raise the limit "
+			 "(ulimit -n, ulimit -u)");
 	}
 	if (status) {
 		client_close(c);
@@ -215,7 +217,7 @@ int session_open(struct client *c, struct session **out, char *error_text, size_
 		status = session_attach(s);
 	}
 	if (status) {
-		snprintf(error_text, error_bytes, "opening a session: %s", status_sentence(status));
+		snprintf(error_text, error_bytes, "opening a session: %s", attachment_why(status));
 		if (s)
 			session_close(s);
 		else

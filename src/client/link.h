@@ -52,7 +52,7 @@ void link_keep(struct link *);
 static inline int link_is_away(int status)
 {
 	return status == FORGE_E_NODE || status == FORGE_E_POOL_ABSENT ||
-	       status == FORGE_E_SYSTEM || status == FORGE_E_POOL_TRUNCATED;
+	       status == FORGE_E_POOL_TRUNCATED;
 }
 
 /* Every connection over it has been closed.  NULL is permitted. */

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -79,11 +80,24 @@ static void set_options(int fd, uint32_t deadline_ms)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
 }
 
+/* Is it the path of something that no node listens on, ever? */
+static int is_other_file(const char *where)
+{
+	struct stat st;
+
+	return strncmp(where, "unix:", 5) == 0 && stat(where + 5, &st) == 0 &&
+	       !S_ISSOCK(st.st_mode);
+}
+
 static int fail_connect(const char *where, uint32_t deadline_ms, struct error_out e)
 {
 	switch (errno) {
 	case ECONNREFUSED:
 	case ENOENT:
+		if (is_other_file(where))
+			return REFUSE(e, FORGE_E_NODE,
+				      "%s: something that is no socket has this name: check it",
+				      where);
 		return REFUSE(e, FORGE_E_NODE,
 			      "no node listens on %s: start 'forge node --listen %s', or check the "
 			      "name",
@@ -135,9 +149,14 @@ static int dial_tcp(const struct tcp_place *p, const struct tcp_settings *s, str
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
 	struct addrinfo *found;
+
+	errno = 0;
 	int error = getaddrinfo(p->host, p->port, &hints, &found);
 	int status = -1;
 
+	/* That has nothing to do with the name. */
+	if (error && (errno == EMFILE || errno == ENFILE))
+		return fail_connect(s->where, 0, e);
 	if (error)
 		return REFUSE(e, FORGE_E_NODE, "%s: there is no host %s (%s): check its name",
 			      s->where, p->host, gai_strerror(error));

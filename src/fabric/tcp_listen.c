@@ -26,6 +26,32 @@ struct error_out {
 	size_t bytes;
 };
 
+/* errno of a bind() to that path. */
+static int refuse_path(const char *where, const char *path, struct error_out e)
+{
+	int error = errno;
+	struct stat st;
+
+	if (error == EADDRINUSE && lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+		return REFUSE(
+		    e, FORGE_E_SYSTEM,
+		    "cannot listen on %s: something that is no socket has this name; remove "
+		    "it, or name another path",
+		    where);
+	if (error == EADDRINUSE)
+		return REFUSE(e, FORGE_E_SYSTEM,
+			      "cannot listen on %s: another server listens there; end it, or name "
+			      "another path",
+			      where);
+	if (error == ENOENT || error == ENOTDIR)
+		return REFUSE(e, FORGE_E_SYSTEM,
+			      "cannot listen on %s: its directory does not exist; make it, or name "
+			      "another path",
+			      where);
+	errno = error;
+	return REFUSE(e, FORGE_E_SYSTEM, "cannot listen on %s: %m", where);
+}
+
 static int listen_unix(const char *where, const struct tcp_place *p, struct tcp_listener *out,
 		       struct error_out e)
 {
@@ -43,10 +69,7 @@ static int listen_unix(const char *where, const struct tcp_place *p, struct tcp_
 		failed = bind(out->fd, (struct sockaddr *)&address, sizeof(address));
 	}
 	if (failed)
-		return REFUSE(e, FORGE_E_SYSTEM,
-			      "cannot listen on %s: %m; does another server listen there, and does "
-			      "the directory exist?",
-			      where);
+		return refuse_path(where, p->path, e);
 	/* As the pool's: its owner and group, whatever the umask. */
 	strcpy(out->path, p->path);
 	if (chmod(p->path, 0660) || listen(out->fd, LISTEN_BACKLOG))

@@ -24,9 +24,15 @@ static int check_any_served(const struct command *c, const struct tool_names *na
 {
 	char text[512];
 
-	for (unsigned i = 0; i < names->count; i++)
-		if (link_probe(names->name[i], text, sizeof(text)) > 0)
+	for (unsigned i = 0; i < names->count; i++) {
+		int served = link_probe(names->name[i], text, sizeof(text));
+
+		if (served > 0)
 			return 0;
+		/* What would be the same for the others, and is not for them to mend. */
+		if (served < 0 && !link_is_away(served))
+			return tool_fail(c, "%s", text);
+	}
 	return tool_fail(c, "none of the %u memory nodes is there: start them with 'forge node'",
 			 names->count);
 }

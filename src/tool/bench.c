@@ -17,12 +17,14 @@ struct config {
 	uint64_t poll_interval, miss_penalty;
 	unsigned on_miss;
 	bool preload, verify, stress, progress, lru, count_verbs;
+	const char *key_file;
 };
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', "none", "NAME",
 	       "The pool, as served by forge node: " TOOL_POOL_NAMES
 	       "; none: make one for this run."),
+    TOOL_KEY_FILE_OPTION(struct config),
     OPT_STRING(struct config, workload, "workload", 'w', "ycsb-b", "TEXT",
 	       "ycsb-a to ycsb-f, uniform, zipf:THETA, scan, hotspot, cachelib:PREFIX, each with "
 	       "options after ':' or ','; forge(1) lists them."),
@@ -195,6 +197,8 @@ static int run_load(const struct load_where *where, const struct load_table *giv
 {
 	const struct config *config = given->config;
 	uint32_t median = workload_median_value_bytes(spec);
+
+	tool_use_key_file(config->key_file);
 	struct load_pool pool = {
 	    .name = config->pool,
 	    .policy = config->policy,

@@ -27,11 +27,13 @@ struct config {
 	const char *pool;
 	uint64_t findings_max;
 	bool json, live, repair;
+	const char *key_file;
 };
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
 	       "The pool: " TOOL_POOL_NAMES "."),
+    TOOL_KEY_FILE_OPTION(struct config),
     OPT_FLAG(struct config, live, "live", 0,
 	     "Check as if compute nodes were attached, even if none is in the registry."),
     OPT_FLAG(struct config, repair, "repair", 0,
@@ -253,6 +255,7 @@ static int run(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	tool_use_key_file(config.key_file);
 	status = tool_names_open(&command_check, config.pool, &names);
 	if (status)
 		return status;

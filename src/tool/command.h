@@ -28,6 +28,16 @@ struct command {
 /* What may be named, where any way to a pool will do (client/name.h). */
 #define TOOL_POOL_NAMES "shm:/name, the path of a file, tcp://HOST:PORT or unix:/PATH"
 
+/* A row for tables of options whose struct config has a key_file; then tool_use_key_file(). */
+#define TOOL_KEY_FILE_OPTION(config)                                                          \
+	OPT_STRING(                                                                           \
+	    config, key_file, "key-file", 0, NULL, "FILE",                                    \
+	    "The key to show at memory nodes behind sockets that have no key-file= in their " \
+	    "name.")
+
+/* From now on; what a node's own name says goes before.  NULL: as the environment says. */
+void tool_use_key_file(const char *path);
+
 /* Print "forge <name>: <sentence>" to standard error; returns TOOL_ERROR. */
 int tool_fail(const struct command *, const char *format, ...) PRINTF_LIKE(2, 3);
 

@@ -9,11 +9,13 @@
 
 struct config {
 	const char *pool;
+	const char *key_file;
 };
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
 	       "The pool: " TOOL_POOL_NAMES "."),
+    TOOL_KEY_FILE_OPTION(struct config),
 };
 
 static const struct opts_table table = {
@@ -58,6 +60,7 @@ static int run(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	tool_use_key_file(config.key_file);
 	status = tool_key(&command_get, parsed.operands[0], &key);
 	if (!status)
 		status = tool_attach(&command_get, config.pool, &a);

@@ -21,11 +21,13 @@
 struct config {
 	const char *pool;
 	bool with_values;
+	const char *key_file;
 };
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
 	       "The pool: " TOOL_POOL_NAMES "."),
+    TOOL_KEY_FILE_OPTION(struct config),
     OPT_FLAG(struct config, with_values, "long", 'l',
 	     "Print the bytes of the value and the seconds it has left before each key."),
 };
@@ -124,6 +126,7 @@ static int run(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	tool_use_key_file(config.key_file);
 	struct share share = {.with_values = config.with_values};
 
 	do {

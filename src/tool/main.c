@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,6 +24,13 @@ static const struct command *const commands[] = {
 
 #define HELP_COLUMNS 80
 #define HELP_INDENT  12
+
+void tool_use_key_file(const char *path)
+{
+	/* Links ask there, and so do those of processes to come. */
+	if (path)
+		setenv("FORGE_KEY_FILE", path, 1);
+}
 
 int tool_fail(const struct command *c, const char *format, ...)
 {

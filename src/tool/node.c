@@ -122,6 +122,12 @@ static int run(int argc, char **argv);
 const struct command command_node = {
     "node", "Serve a pool of memory: create it, or take over one that is there.", run};
 
+/* What is for who connects, and says nothing without --listen. */
+static const char *const listen_options[] = {
+    "threads",	"connections-max", "spin",   "client-timeout", "key-file",
+    "tls-cert", "tls-key",	   "tls-ca", "strangers-max",  "insecure",
+};
+
 /* ---- signals ------------------------------------------------------------------------------ */
 
 static volatile sig_atomic_t stop_signal, reload_signal;
@@ -376,6 +382,22 @@ static int serve_all(struct node *node, struct node_listen *l, const struct conf
 	return TOOL_OK;
 }
 
+/* The environment may be for clients, too: what is only there is no contradiction. */
+static int check_listen_options(const struct config *config, const struct opts_parsed *parsed)
+{
+	for (unsigned i = 0; i < table.option_count && !config->listen.list; i++)
+		for (unsigned j = 0; j < ARRAY_COUNT(listen_options); j++)
+			if (strcmp(options[i].name, listen_options[j]) == 0 &&
+			    (parsed->origin[i] == OPTS_FILE ||
+			     parsed->origin[i] == OPTS_COMMAND_LINE))
+				return tool_fail(
+				    &command_node,
+				    "--%s is for who connects to --listen: add that, or "
+				    "leave it out",
+				    options[i].name);
+	return TOOL_OK;
+}
+
 static int run(int argc, char **argv)
 {
 	struct config config;
@@ -393,6 +415,9 @@ static int run(int argc, char **argv)
 		return status;
 	if (config.plan)
 		return print_plan(&wish);
+	status = check_listen_options(&config, &parsed);
+	if (status)
+		return status;
 	reloads = node_listen_reloads(&config.listen);
 	catch_signals();
 	shm_stop_by(&stop_signal);

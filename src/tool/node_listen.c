@@ -11,12 +11,6 @@ extern const struct command command_node;
 
 static int check_files(const struct listen_config *c)
 {
-	bool files = c->tls_certificate || c->tls_key || c->tls_authority;
-
-	/* A key file may be in the environment, for clients, so that alone is no contradiction. */
-	if (files && !c->list)
-		return tool_fail(&command_node, "certificates are for who connects to --listen: "
-						"add it, or leave them out");
 	if (c->insecure && (c->key_file || c->tls_authority))
 		return tool_fail(&command_node,
 				 "--insecure lets everybody in, --%s does not: give one of them",

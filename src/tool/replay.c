@@ -24,12 +24,14 @@ struct config {
 	double cache_percent, warmup, rate;
 	uint64_t threads, processes, requests, seed, poll_interval, miss_penalty, lag;
 	bool footprint, own_sizes, gets_only, verify, progress, lru, count_verbs;
+	const char *key_file;
 };
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', "none", "NAME",
 	       "The pool, as served by forge node: " TOOL_POOL_NAMES
 	       "; none: make one for this run."),
+    TOOL_KEY_FILE_OPTION(struct config),
     OPT_STRING(struct config, format, "format", 'f', NULL, "NAME",
 	       "oracleGeneral, u32, u64, be32, be64 or csv; default: by the file's extension."),
     OPT_STRING(struct config, sizes, "sizes", 0, NULL, "FILE",
@@ -246,6 +248,8 @@ static int replay_trace(const struct load_where *where, const struct load_table 
 	    .gets_only = config->gets_only,
 	};
 	struct load_pool pool = {.name = config->pool, .policy = config->policy};
+
+	tool_use_key_file(config->key_file);
 	struct bench_setup setup;
 	struct bench_report report = {
 	    .program = "replay",

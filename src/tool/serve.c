@@ -48,12 +48,14 @@ struct config {
 	uint64_t object_bytes, dead_percent;
 	unsigned protocol;
 	bool verbose, version, daemon, no_flush, tls;
+	const char *key_file;
 };
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 0, NULL, "NAME",
 	       "The pool: " TOOL_POOL_NAMES ".  Without it the server makes a pool of "
 	       "its own in shared memory, and removes it at the end."),
+    TOOL_KEY_FILE_OPTION(struct config),
     OPT_U64(struct config, memory_mib, "memory-limit", 'm', "64", "MiB", 1, UINT64_C(1) << 18,
 	    "Size of the server's own pool."),
     OPT_U64(struct config, port, "port", 'p', "11211", "N", 0, 65535,
@@ -555,6 +557,7 @@ static int run(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	tool_use_key_file(config.key_file);
 	if (config.version) {
 		printf("forge %s, memcached protocol %s\n", FORGE_VERSION, SERVER_PROTOCOL_VERSION);
 		return TOOL_OK;

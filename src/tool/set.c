@@ -10,6 +10,7 @@ struct config {
 	const char *pool;
 	const char *file;
 	uint64_t ttl;
+	const char *key_file;
 };
 
 /* A hundred years. */
@@ -18,6 +19,7 @@ struct config {
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
 	       "The pool: " TOOL_POOL_NAMES "."),
+    TOOL_KEY_FILE_OPTION(struct config),
     OPT_STRING(struct config, file, "file", 'f', NULL, "FILE", "Read the value from FILE."),
     OPT_DURATION(struct config, ttl, "ttl", 't', "0", "TIME", 0, TTL_MAX_US,
 		 "The value is gone after so long; less than a millisecond counts as one.  0: it "
@@ -140,6 +142,7 @@ static int run(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	tool_use_key_file(config.key_file);
 	status = tool_key(&command_set, parsed.operands[0], &key);
 	if (!status)
 		status = take_value(&config, &parsed, &input);

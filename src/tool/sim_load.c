@@ -43,8 +43,8 @@ static const struct opt options[] = {
 };
 
 /* What has no meaning where nothing is a process and nothing lasts. */
-static const char *const without[] = {"pool",	     "processes", "threads",
-				      "count-verbs", "stress",	  NULL};
+static const char *const without[] = {"pool",	     "key-file", "processes", "threads",
+				      "count-verbs", "stress",	 NULL};
 
 static int run_sim(const struct load_where *, void *more, struct load_pool *, struct bench_setup *,
 		   const struct bench_load *, struct bench_report *);

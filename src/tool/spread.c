@@ -26,11 +26,13 @@
 struct config {
 	const char *pool, *leave;
 	bool set, lost, force;
+	const char *key_file;
 };
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAMES",
 	       "The memory nodes, separated by commas; with --set: those it is to have."),
+    TOOL_KEY_FILE_OPTION(struct config),
     OPT_FLAG(struct config, set, "set", 0, "Make these its memory nodes, and no others."),
     OPT_STRING(struct config, leave, "leave", 0, NULL, "NAMES",
 	       "With --set: memory nodes that it has and is not to have any more."),
@@ -552,6 +554,7 @@ static int run(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	tool_use_key_file(config.key_file);
 	if (!config.set && (config.leave || config.lost || config.force))
 		return tool_fail(&command_spread,
 				 "--leave, --lost and --force are for changes: add --set");

@@ -18,11 +18,13 @@
 struct config {
 	const char *pool;
 	bool json, scan;
+	const char *key_file;
 };
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
 	       "The pool: " TOOL_POOL_NAMES "."),
+    TOOL_KEY_FILE_OPTION(struct config),
     OPT_FLAG(struct config, json, "json", 0, "Print JSON instead of tables."),
     OPT_FLAG(struct config, scan, "scan", 0,
 	     "READ the whole index as well, to count the objects and their bytes."),
@@ -518,6 +520,7 @@ static int run(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	tool_use_key_file(config.key_file);
 	status = tool_names_open(&command_stat, config.pool, &names);
 	if (status)
 		return status;

@@ -29,11 +29,13 @@ struct config {
 	const char *pool, *metrics;
 	uint64_t interval_us;
 	bool once;
+	const char *key_file;
 };
 
 static const struct opt options[] = {
     OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAME",
 	       "The pool: " TOOL_POOL_NAMES "."),
+    TOOL_KEY_FILE_OPTION(struct config),
     OPT_DURATION(struct config, interval_us, "interval", 'i', "1s", NULL, 100000, 3600000000u,
 		 "Time between pages, over which rates are taken."),
     OPT_STRING(
@@ -348,6 +350,7 @@ static int run(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	tool_use_key_file(config.key_file);
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGINT);
 	sigaddset(&ends, SIGTERM);

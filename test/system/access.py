@@ -149,6 +149,41 @@ def each_role_has_its_tools(t):
 
 
 @case
+def every_program_takes_the_key_by_an_option(t):
+    node = serve(t, "--key-file", keys(t))
+    option = ("--key-file", t.path("full"))
+
+    def run(command, *arguments):
+        seen = t.forge(command, *option, "--pool", bare(t), *arguments)
+        assert seen.code == 0, seen
+
+    run("set", "sky", "blue")
+    run("get", "sky")
+    run("keys")
+    run("stat")
+    run("top", "--once", "--interval", "100ms")
+    run("check")
+    run("spread")
+    run("del", "sky")
+    run("flush")
+    run("bench", "--ops", "100", "--keys", "10", "--threads", "1", "--json", "-")
+    with open(t.path("t.csv"), "w", encoding="ascii") as f:
+        f.write("0,1,10\n1,1,10\n")
+    run("replay", "--columns", "time,key,size", "--warmup", "0", "--json", "-", t.path("t.csv"))
+    served = subprocess.Popen([FORGE, "serve", *option, "--pool", bare(t), "-p", "0", "--listen", "127.0.0.1:0"],
+                              stdout=subprocess.PIPE, env=t.env)
+    t.processes.append(served)
+    assert served.stdout.readline().startswith(b"ready ")
+    # What the name says goes before; and the environment behind.
+    t.forge("get", *option, "--pool", by(t, "read-only"), "sky").expect(2, b"", "reports")
+    t.forge("get", *option, "--pool", bare(t), "sky", env={"FORGE_KEY_FILE": t.path("read-only")}).expect(1)
+    t.forge("get", "--key-file", t.path("none"), "--pool", bare(t), "sky").expect(2, b"", t.path("none"))
+    served.send_signal(signal.SIGTERM)
+    assert served.wait(timeout=PATIENCE_S) == 0
+    end(t, node)
+
+
+@case
 def every_byte_comes_by_itself(t):
     """Proofs, TLS, requests and replies, in segments of a byte; and all that was said, once more."""
     certificates(t)

@@ -9,6 +9,7 @@ words that name the thing, the words that name the remedy, and that what was the
 import fcntl
 import json
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -16,7 +17,7 @@ import sys
 import threading
 import time
 
-from harness import FORGE, Skip, case, main
+from harness import FORGE, PATIENCE_S, Node, Skip, case, main
 
 # Offsets of the superblock (src/layout/plan.h).
 MAGIC, VERSION, STATE, FINGERPRINT, PLAN = 0, 8, 12, 16, 48
@@ -386,6 +387,79 @@ def more_compute_nodes_than_ids_behind_a_socket(t):
         1, None, ("all 32 compute-node ids", "--cn-max"))
     took = time.monotonic() - began
     assert took < 10, took
+
+
+@case
+def what_is_for_who_connects_without_listen(t):
+    for option in (("--key-file", "x"), ("--threads", "2"), ("--spin", "1us"), ("--insecure",),
+                   ("--tls-cert", "x"), ("--strangers-max", "9"), ("--client-timeout", "2s"),
+                   ("--connections-max", "9")):
+        t.on_pool("node", "--size", "4M", *option).expect(2, b"", (option[0] + " is for", "--listen"))
+    assert not os.path.exists(t.shm_file), "nothing is made"
+    # In the environment it may be for clients.
+    t.env["FORGE_KEY_FILE"] = t.path("none")
+    assert t.node("--size", "4M").end() == 0
+
+
+@case
+def no_socket_at_that_path(t):
+    path = t.path("file")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("kept")
+    for where in (path, t.dir):
+        t.on_pool("node", "--size", "4M", "--listen", "unix:" + where).expect(
+            2, b"", (where, "no socket", "another path"))
+        t.forge("get", "--pool", "unix:" + where, "k").expect(2, b"", (where, "no socket"))
+    with open(path, encoding="ascii") as f:
+        assert f.read() == "kept"
+    t.on_pool("node", "--size", "4M", "--listen", f"unix:{t.dir}/none/s").expect(
+        2, b"", ("/none/s", "directory does not exist", "make it"))
+    node = t.node("--size", "4M", "--listen", f"unix:{t.dir}/s")
+    t.forge("node", "--pool", t.pool + "-2", "--size", "4M", "--listen", f"unix:{t.dir}/s").expect(
+        2, b"", (t.dir + "/s", "another server", "another path"))
+    assert node.end() == 0
+
+
+@case
+def files_that_are_no_pem(t):
+    for content, name in ((b"no such thing\n", "text"), (b"", "empty"),
+                          (b"-----BEGIN CERTIFICATE-----\nMIIB\n", "cut")):
+        with open(t.path(name), "wb") as f:
+            f.write(content)
+        os.chmod(t.path(name), 0o600)
+        pem = (t.path(name), "-----BEGIN")
+        t.on_pool("node", "--size", "4M", "--listen", "tcp://127.0.0.1:0", "--tls-cert", t.path(name),
+                  "--tls-key", t.path(name)).expect(2, b"", pem)
+        for options in ("ca={}", "cert={}&cert-key={}"):
+            t.forge("get", "--pool", "tls://127.0.0.1:1?" + options.replace("{}", t.path(name)),
+                    "k").expect(2, b"", pem)
+    t.forge("get", "--pool", "tls://127.0.0.1:1?ca=" + t.path("none"), "k").expect(
+        2, b"", (t.path("none"), "No such file"))
+
+
+@case
+def no_descriptor_is_left(t):
+    """A list is not gone on with as if a node were away, and no node is said to be gone."""
+    nodes = [Node(t, "--pool", f"{t.pool}-{i}", "--size", "4M", "--listen", f"unix:{t.dir}/{i}")
+             for i in range(3)]
+    pool = ",".join(node.listens[0] for node in nodes)
+    t.forge("set", "--pool", pool, "k", "v").expect(0)
+    refused = 0
+    for limit in range(4, 40):
+        seen = subprocess.run([FORGE, "get", "--pool", pool, "k"], capture_output=True, env=t.env,
+                              check=False, timeout=PATIENCE_S, preexec_fn=lambda n=limit:
+                              resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
+        if seen.returncode == 0:
+            assert seen.stdout == b"v" and seen.stderr == b"", (limit, seen)
+            continue
+        if b"shared libraries" in seen.stderr:
+            continue  # it did not come so far
+        refused += 1
+        assert seen.returncode == 2 and seen.stdout == b"", (limit, seen)
+        assert b"Too many open files" in seen.stderr and b"ulimit -n" in seen.stderr, (limit, seen)
+    assert refused > 3 and seen.returncode == 0, (refused, seen)
+    for node in nodes:
+        assert node.end() == 0
 
 
 @case
