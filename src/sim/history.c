@@ -11,7 +11,7 @@
 
 int history_create(struct history *h, uint32_t op_count_max)
 {
-	*h = (struct history){.op_count_max = op_count_max};
+	*h = (struct history){.op_count_max = op_count_max, .op_count_most = op_count_max};
 	h->ops = calloc(op_count_max, sizeof(*h->ops));
 	return h->ops ? 0 : FORGE_E_NO_MEMORY;
 }
@@ -29,9 +29,31 @@ void history_reset(struct history *h)
 	h->time = 0;
 }
 
+void history_let_grow(struct history *h, uint32_t op_count_most)
+{
+	h->op_count_most = op_count_most;
+}
+
+/* Twice the room, if it may grow and there is memory. */
+static void make_room(struct history *h)
+{
+	uint64_t count = 2 * (uint64_t)h->op_count_max;
+
+	if (count > h->op_count_most)
+		return;
+	struct hist_op *ops = realloc(h->ops, count * sizeof(*ops));
+
+	if (!ops)
+		return;
+	h->ops = ops;
+	h->op_count_max = (uint32_t)count;
+}
+
 uint32_t history_invoke(struct history *h, uint32_t worker_index, enum hist_kind kind, uint64_t key,
 			uint64_t value)
 {
+	if (h->op_count == h->op_count_max)
+		make_room(h);
 	if (h->op_count == h->op_count_max) {
 		h->refused_count++;
 		return HIST_NONE;

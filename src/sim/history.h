@@ -6,8 +6,8 @@
  * the test chose; 0 is no value.  An operation that never returned (its compute node was killed)
  * stays pending: it may or may not have taken effect.
  *
- * A history owns its array, which has a fixed capacity: operations beyond it are refused and
- * counted, never dropped silently.  One thread.
+ * A history owns its array, which has a fixed capacity unless it may grow: operations beyond it are
+ * refused and counted, never dropped silently.  One thread.
  */
 #ifndef FORGE_SIM_HISTORY_H
 #define FORGE_SIM_HISTORY_H
@@ -58,12 +58,15 @@ struct hist_op {
 struct history {
 	struct hist_op *ops;
 	uint32_t op_count, op_count_max;
+	uint32_t op_count_most; /* it may grow to, see history_let_grow() */
 	uint32_t refused_count; /* operations that found no room; a check must insist on 0 */
 	uint64_t time;
 };
 
 /* 0 or FORGE_E_NO_MEMORY.  history_destroy() gives the array back. */
 int history_create(struct history *, uint32_t op_count_max);
+/* The array is doubled when it is full, as long as it has no more room than that. */
+void history_let_grow(struct history *, uint32_t op_count_most);
 void history_destroy(struct history *);
 void history_reset(struct history *);
 

@@ -324,9 +324,11 @@ static int prepare(struct trial *t)
 	world.cns = t->process_max + TRIAL_NODES_MAX + 1;
 	status = !t->processes ? FORGE_E_NO_MEMORY : vt_world_create(&world, &t->world);
 	if (!status)
-		status = history_create(&t->history, TRIAL_OPS_MAX);
-	if (!status)
+		status = history_create(&t->history, TRIAL_OPS);
+	if (!status) {
+		history_let_grow(&t->history, TRIAL_OPS_MAX);
 		status = trial_format(t);
+	}
 	if (status)
 		return status;
 	status = trial_watch_rows(t, world.cns);

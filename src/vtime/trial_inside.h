@@ -17,8 +17,9 @@
 #define TRIAL_THREADS_MAX 4u
 #define TRIAL_KEYS_MAX	  64u
 #define TRIAL_IDS_MAX	  (TRIAL_CNS_MAX + 2)
-#define TRIAL_OPS_MAX	  60000u /* of one trial */
-#define TRIAL_WORDS_MAX	  512u	 /* of a value */
+#define TRIAL_OPS	  60000u /* of one trial, as a rule */
+#define TRIAL_OPS_MAX	  (TRIAL_OPS << 7)
+#define TRIAL_WORDS_MAX	  512u /* of a value */
 
 struct trial;
 

@@ -32,7 +32,8 @@ struct found {
 static struct found *found;
 
 struct trials {
-	rule_set rules_off, first_seed, count;
+	rule_set rules_off;
+	uint64_t first_seed, count;
 };
 
 static int run_trials(void *context)
@@ -83,7 +84,7 @@ static void test_every_rule(void **state)
 	for (size_t i = 0; i < ARRAY_COUNT(mutations); i++) {
 		const char *name = rule_name(mutations[i]);
 
-		if (!search(UINT64_C(1) << mutations[i], 1, RUNS_MAX))
+		if (!search(rule_bit(mutations[i]), 1, RUNS_MAX))
 			fail_msg("without %s nothing was found", name);
 		uint64_t seed = found->seed;
 

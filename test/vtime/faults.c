@@ -387,6 +387,18 @@ static void test_finds_and_shrinks(void **state)
 	test_free(r);
 }
 
+/* A load beyond the usual length: the history grows with it. */
+static void test_long_load(void **state)
+{
+	struct trial_result *r = test_calloc(1, sizeof(*r));
+	struct trial_options o = {.seed = 3, .load_ns = 150000000};
+
+	if (trial_run(&o, r))
+		fail_msg("%s", r->why);
+	assert_true(r->operations > 80000);
+	test_free(r);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,6 +414,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(test_repeats),
 	    cmocka_unit_test(test_flushes_beyond_36_bits),
 	    cmocka_unit_test(test_finds_and_shrinks),
+	    cmocka_unit_test(test_long_load),
 	};
 
 	if (argc > 1)
