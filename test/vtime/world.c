@@ -81,6 +81,14 @@ static uint64_t took_ns(const struct party *p)
 	return p->ended_ns - p->began_ns;
 }
 
+/* Everybody does what is in his ops, n of them, until nobody has anything left. */
+static void run_parties(struct vt_world *w, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		vt_spawn(parties[i].thread, party_main, &parties[i]);
+	assert_int_equal(vt_world_run(w), 0);
+}
+
 /* What the thread itself works for a batch of n verbs of bytes in all. */
 static uint64_t cpu_ns(unsigned n, uint64_t bytes)
 {
@@ -97,96 +105,74 @@ static void assert_near(uint64_t ns, uint64_t expected_ns, uint64_t tolerance_ns
 	assert_true(ns + tolerance_ns >= expected_ns && ns <= expected_ns + tolerance_ns);
 }
 
-static void test_unloaded_read(void **state)
+/* How long one thread takes for n READs of bytes each in a batch, less its own work. */
+static uint64_t reads_ns(unsigned n, uint32_t bytes)
 {
 	struct vt_world *w = open_world(1, 1);
 	struct party *p = &parties[0];
 
-	p->ops[0] = fab_read(FAB_DATA, 64, p->buf, 8);
-	p->n = 1;
-	vt_spawn(p->thread, party_main, p);
-	assert_int_equal(vt_world_run(w), 0);
-	assert_near(took_ns(p), 2000 + cpu_ns(1, 8), 2);
+	for (unsigned i = 0; i < n; i++)
+		p->ops[i] = fab_read(FAB_DATA, bytes * i, p->buf + bytes * i, bytes);
+	p->n = n;
+	run_parties(w, 1);
+	uint64_t ns = took_ns(p) - cpu_ns(n, (uint64_t)n * bytes);
+
 	close_world(w, 1);
+	return ns;
+}
+
+static void test_unloaded_read(void **state)
+{
+	assert_near(reads_ns(1, 8), 2000, 2);
 }
 
 /* 8 KiB are two packets: 8192 + 2 x 26 + 4 bytes at 80 ps instead of 8 + 26 + 4. */
 static void test_long_read(void **state)
 {
-	struct vt_world *w = open_world(1, 1);
-	struct party *p = &parties[0];
-
-	p->ops[0] = fab_read(FAB_DATA, 0, p->buf, 8192);
-	p->n = 1;
-	vt_spawn(p->thread, party_main, p);
-	assert_int_equal(vt_world_run(w), 0);
-	assert_near(took_ns(p), 2000 + (8248 - 38) * 80 / 1000 + cpu_ns(1, 8192), 3);
-	close_world(w, 1);
+	assert_near(reads_ns(1, 8192), 2000 + (8248 - 38) * 80 / 1000, 3);
 }
 
 /* 16 READs of a batch are on their way at once; the 17th leaves when the first has come back. */
 static void test_outstanding(void **state)
 {
-	uint64_t took[2];
-
-	for (unsigned k = 0; k < 2; k++) {
-		struct vt_world *w = open_world(1, 1);
-		struct party *p = &parties[0];
-
-		p->n = 16 + k;
-		for (unsigned i = 0; i < p->n; i++)
-			p->ops[i] = fab_read(FAB_DATA, 8 * i, p->buf + 8 * i, 8);
-		vt_spawn(p->thread, party_main, p);
-		assert_int_equal(vt_world_run(w), 0);
-		took[k] = took_ns(p) - cpu_ns(p->n, 8 * p->n);
-		close_world(w, 1);
-	}
-	assert_near(took[0], 2000 + 15 * 11, 15);
-	assert_near(took[1], 4000, 5);
+	assert_near(reads_ns(16, 8), 2000 + 15 * 11, 15);
+	assert_near(reads_ns(17, 8), 4000, 5);
 }
 
-/* Two threads, one word: the second FAA is 480 ns behind the first, and both counted. */
-static void test_atomics_on_one_word(void **state)
+/* Two threads, one word, one FAA each: how far they are apart.  Both count. */
+static uint64_t two_faas_ns(struct vt_world *w)
 {
-	struct vt_world *w = open_world(2, 1);
-
 	for (unsigned i = 0; i < 2; i++) {
 		parties[i].ops[0] = fab_faa(FAB_INDEX, 128, 1);
 		parties[i].n = 1;
-		vt_spawn(parties[i].thread, party_main, &parties[i]);
 	}
-	assert_int_equal(vt_world_run(w), 0);
+	run_parties(w, 2);
 	uint64_t a = took_ns(&parties[0]), b = took_ns(&parties[1]);
 
-	assert_near(max_u64(a, b) - min_u64(a, b), 480, 1);
 	assert_int_equal(parties[0].ops[0].old + parties[1].ops[0].old, 1);
 	assert_int_equal(((uint64_t *)vt_node_memory(w, 0))[16], 2);
 	close_world(w, 2);
+	return max_u64(a, b) - min_u64(a, b);
 }
 
-/* In the memory of the card they are 118 ns apart. */
+static void test_atomics_on_one_word(void **state)
+{
+	assert_near(two_faas_ns(open_world(2, 1)), 480, 1);
+}
+
 static void test_atomics_in_device_memory(void **state)
 {
 	struct vt_world *w = open_world(2, 1);
 
 	vt_node_set_hot(w, 0, 128, 256);
-	for (unsigned i = 0; i < 2; i++) {
-		parties[i].ops[0] = fab_faa(FAB_INDEX, 128, 1);
-		parties[i].n = 1;
-		vt_spawn(parties[i].thread, party_main, &parties[i]);
-	}
-	assert_int_equal(vt_world_run(w), 0);
-	uint64_t a = took_ns(&parties[0]), b = took_ns(&parties[1]);
-
-	assert_near(max_u64(a, b) - min_u64(a, b), 118, 1);
-	close_world(w, 2);
+	assert_near(two_faas_ns(w), 118, 1);
 }
 
 /* A batch takes effect in order, atomics on a busy word included. */
 static void test_order_of_a_batch(void **state)
 {
 	struct vt_world *w = open_world(2, 1);
-	struct party *p = &parties[0], *busy = &parties[1];
+	struct party *busy = &parties[0], *p = &parties[1];
 	uint64_t value = 41;
 
 	busy->ops[0] = fab_faa(FAB_INDEX, 128, 0);
@@ -197,9 +183,7 @@ static void test_order_of_a_batch(void **state)
 	p->ops[2] = fab_read(FAB_DATA, 128, p->buf, 8);
 	p->ops[3] = fab_cas(FAB_DATA, 128, 42, 43);
 	p->n = 4;
-	vt_spawn(busy->thread, party_main, busy);
-	vt_spawn(p->thread, party_main, p);
-	assert_int_equal(vt_world_run(w), 0);
+	run_parties(w, 2);
 	memcpy(&value, p->buf, 8);
 	assert_int_equal(value, 42);
 	assert_true(fab_cas_won(&p->ops[3]));
@@ -216,8 +200,7 @@ static void test_free_housekeeping(void **state)
 	p->ops[0] = fab_faa(FAB_EVICTION, 128, 5);
 	p->ops[1] = fab_read(FAB_HOTNESS, 128, p->buf, 8);
 	p->n = 2;
-	vt_spawn(p->thread, party_main, p);
-	assert_int_equal(vt_world_run(w), 0);
+	run_parties(w, 1);
 	assert_int_equal(took_ns(p), 0);
 	assert_int_equal(p->buf[0], 5);
 	/* Between two that cost: in order, and as long as those two alone. */
@@ -228,8 +211,7 @@ static void test_free_housekeeping(void **state)
 		p->ops[1] = fab_faa(FAB_SPACE, 128, 10);
 		p->ops[k == 0 ? 2 : 1] = fab_read(FAB_INDEX, 128, p->buf, 8);
 		p->n = k == 0 ? 3 : 2;
-		vt_spawn(p->thread, party_main, p);
-		assert_int_equal(vt_world_run(w), 0);
+		run_parties(w, 1);
 		took[k] = took_ns(p);
 		assert_int_equal(p->buf[0], k == 0 ? 16 : 17);
 	}
