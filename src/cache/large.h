@@ -27,6 +27,8 @@
 #define LARGE_GATHER_US	    500000u
 /* Looks for a chunk that brought none before it does. */
 #define LARGE_FRUITLESS_MAX 64u
+/* Trips round the rings after which a group is worth no more waiting. */
+#define LARGE_TRIPS 4u
 
 /* Allocate what values in parts need; nothing where the pool has none.  0, FORGE_E_NO_MEMORY. */
 int large_init(struct cache *);

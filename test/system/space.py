@@ -6,6 +6,7 @@
 The numbers of `forge stat` are those `forge check` makes of the same pool on its own; sizes that
 shift under several compute nodes never end in refusals (doc/scenarios.md, M01 and M05).
 """
+import json
 import sys
 
 from harness import case, main
@@ -81,6 +82,21 @@ def mixed_sizes_fill_chunks(t):
     assert r["sealed_fill"] >= 0.95, r["sealed_fill"]
     s, _ = agree(t)
     assert s["sealed"]["fill_factor"] >= 0.95, s["sealed"]
+
+
+@case
+def rare_large_objects_leave_chunks_full(t):
+    """Whoever needs many chunks for one object does not seal for it what it has only begun."""
+    sizes = t.path("rare.sizes.json")
+    with open(sizes, "w", encoding="ascii") as file:
+        json.dump({"valSizeRange": [50, 300, 300000, 300001], "valSizeRangeProbability": [9990, 0, 10]},
+                  file)
+    t.node("--size", "10M", "--object-bytes", "200", "--cn-max", "4", "--value-max", "1M")
+    r = bench(t, "-w", f"zipf:0.8,sizes=cachelib:{sizes}", "-k", "100k", "-n", "400k",
+              "--value-bytes", "0", "--verify")
+    assert r["cache"]["parts_linked"] > 500, r["cache"]
+    # A head that owns many parts does close its group, lest they outlive it: one in a thousand here.
+    assert r["sealed_fill"] >= 0.8, r["sealed_fill"]
 
 
 @case
