@@ -207,6 +207,8 @@ int check_pool(struct worker *w, const struct pool *pool, const struct check_opt
 		status = check_judge(&c, look_superblock, 0);
 	if (!status)
 		status = read_all(&c);
+	if (!status && !options->metadata_only)
+		status = check_judge(&c, check_look_spread, 0);
 	for (unsigned r = 0; r < RING_COUNT && !status; r++)
 		status = check_judge(&c, look_cursors, r);
 	if (!status)

@@ -23,6 +23,9 @@
  */
 #define CHECK_RULES(CHECK)                                                                         \
 	CHECK(SUPERBLOCK, "the superblock is ready and holds the plan the pool was opened with")   \
+	CHECK(SPREAD_RECORD,                                                                       \
+	      "the record of the other memory nodes is whole, and of the epoch in force")          \
+	CHECK(SPREAD_OWNED, "a memory node of several says that it may have what is its share")    \
 	CHECK(CURSORS_ORDER, "in no ring is head beyond tail by more than a late claim explains")  \
 	CHECK(CURSORS_SPAN, "in every ring tail - head <= ring_nodes")                             \
 	CHECK(REGISTRY_LINE, "a registry line is well-formed; a free one names no process")        \

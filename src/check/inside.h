@@ -62,6 +62,10 @@ static inline int check_at_rest(const struct check *c)
 	return !c->options->live && !c->options->crashed;
 }
 
+/* spread.c: the record of several memory nodes. */
+struct check_verdict;
+MAY_WAIT int check_look_spread(struct check *, uint64_t id, int fresh, struct check_verdict *);
+
 /* READ, in as many verbs as it takes. */
 MAY_WAIT int check_read(struct check *, uint64_t address, void *out, uint64_t bytes);
 

@@ -16,9 +16,11 @@
 
 #include <jansson.h>
 
+#include "base/log.h"
 #include "base/opts.h"
 #include "bench/json_text.h"
 #include "pool/registry.h"
+#include "pool/spread.h"
 #include "tool/look.h"
 #include "tool/names.h"
 #include "tool/repair.h"
@@ -225,7 +227,46 @@ static int check_and_print(struct look_at *look, const struct config *config, co
 	return r->report.findings ? TOOL_NO : TOOL_OK;
 }
 
-static int check_node(const struct config *config, const char *name, json_t *list)
+/* What the nodes before it said of the spread. */
+struct agreed {
+	const char *name; /* of the first that is of one; NULL: none was yet */
+	struct spread_record record;
+};
+
+/* Are they memory nodes of one cache, and of one epoch of it?  0, or an exit status. */
+static int compare(struct look_at *look, const char *name, struct agreed *a)
+{
+	static struct spread_view v;
+	int status = spread_read(&look->worker, &look->pool, &v);
+	const struct spread_record *r = v.record;
+
+	if (status)
+		return tool_fail(&command_check, "%s: %s", name, status_sentence(status));
+	/* Of one that is damaged a finding has told. */
+	if (!r)
+		return TOOL_OK;
+	if (!a->name) {
+		a->name = name;
+		a->record = *r;
+		return TOOL_OK;
+	}
+	if (spread_record_same(r, &a->record))
+		return TOOL_OK;
+	if (r->id != a->record.id)
+		log_error("%s and %s are memory nodes of different caches", a->name, name);
+	else if (r->epoch != a->record.epoch)
+		log_error("%s is of epoch %" PRIu64 " of its cache and %s of epoch %" PRIu64
+			  ": repeat the change with 'forge spread --set'",
+			  a->name, a->record.epoch, name, r->epoch);
+	else
+		log_error("%s and %s name other memory nodes, or other sizes, for epoch %" PRIu64
+			  ": form the cache anew with 'forge spread --set --force'",
+			  a->name, name, r->epoch);
+	return TOOL_NO;
+}
+
+static int check_node(const struct config *config, const char *name, json_t *list,
+		      struct agreed *agreed)
 {
 	struct look_at look;
 	struct result r = {0};
@@ -242,6 +283,11 @@ static int check_node(const struct config *config, const char *name, json_t *lis
 	else
 		status = tool_fail(&command_check, "%s", status_sentence(FORGE_E_NO_MEMORY));
 	free(r.findings.list);
+	if (status < TOOL_ERROR) {
+		int same = compare(&look, name, agreed);
+
+		status = same > status ? same : status;
+	}
 	tool_look_close(&look);
 	return status;
 }
@@ -260,10 +306,11 @@ static int run(int argc, char **argv)
 	if (status)
 		return status;
 	json_t *list = json_array();
+	struct agreed agreed = {0};
 
 	/* The worst of all nodes. */
 	for (unsigned i = 0; i < names.count; i++) {
-		int one = check_node(&config, names.name[i], list);
+		int one = check_node(&config, names.name[i], list, &agreed);
 
 		status = one > status ? one : status;
 		if (i + 1 < names.count && !config.json)

@@ -116,6 +116,52 @@ def a_change_that_was_cut_off(t):
 
 
 @case
+def the_check_looks_at_the_record_of_the_nodes(t):
+    """Whole, with its own share in it, and the same at all: at 1024 and 2560, and 512 for what is owned."""
+    nodes = Nodes(t, 3)
+    for i in range(40):
+        t.on_pool("set", f"key{i}", "v").expect(0)
+    t.on_pool("check").expect(0)
+
+    def damaged(i, at, new, words, code=1):
+        with open(nodes.file(i), "r+b") as f:
+            f.seek(at)
+            before = f.read(len(new))
+            f.seek(at)
+            f.write(new)
+            f.flush()
+            seen = t.on_pool("check")
+            assert seen.code == code, seen
+            for word in (words,) if isinstance(words, str) else words:
+                assert word in seen.out.decode() + seen.err.decode(), (word, seen)
+            f.seek(at)
+            f.write(before)
+
+    # Epoch 1 is odd.
+    damaged(1, 2560 + 64, b"\0" * 8, "SPREAD_RECORD")
+    damaged(1, 512, b"\0" * 512, "SPREAD_OWNED")
+    t.on_pool("check").expect(0)
+    # One that was left behind says what it said before.
+    nodes.kill(2, with_its_memory=False)
+    os.rename(nodes.file(2), nodes.file(2) + "-away")
+    t.forge("spread", "--pool", nodes.all(0, 1), "--leave", nodes.names[2], "--set", "--lost").expect(0)
+    os.rename(nodes.file(2) + "-away", nodes.file(2))
+    nodes.again(2, "--pool", nodes.names[2])
+    t.forge("check", "--pool", nodes.all(0, 1)).expect(0)
+    behind_it = t.forge("check", "--pool", nodes.all(0, 1, 2))
+    assert behind_it.code == 1, behind_it
+    for word in ("of epoch 2", "of epoch 1", nodes.names[2], "forge spread --set"):
+        assert word in behind_it.err.decode(), behind_it
+    a, b = (nodes.names[0] + letter for letter in "xy")
+    for name in (a, b):
+        t.shm_files.append("/dev/shm" + name.removeprefix("shm:"))
+        Node(t, "--pool", name, "--size", "16M")
+    t.forge("set", "--pool", f"{a},{b}", "k", "v").expect(0)
+    mixed = t.forge("check", "--pool", f"{nodes.names[0]},{a}")
+    assert mixed.code == 1 and b"different caches" in mixed.err, mixed
+
+
+@case
 def strangers_are_refused(t):
     nodes = Nodes(t, 4)
     first, second = nodes.all(0, 1), nodes.all(2, 3)

@@ -565,10 +565,10 @@ static const struct damage {
     {"counted too little", damage_stats_left, CHECK_STATS_SUM, NULL, &options_uncounted},
 };
 
-/* Those five need a pool of their own making. */
-static const enum check_rule elsewhere[] = {CHECK_CURSORS_ORDER, CHECK_CURSORS_SPAN,
-					    CHECK_CHUNK_RESIDENTS, CHECK_SLOT_ALIASES,
-					    CHECK_CHUNK_GENERATION};
+/* Those need a pool of their own making, or several (test/system/nodes.py). */
+static const enum check_rule elsewhere[] = {
+    CHECK_CURSORS_ORDER,   CHECK_CURSORS_SPAN, CHECK_SPREAD_RECORD,   CHECK_SPREAD_OWNED,
+    CHECK_CHUNK_RESIDENTS, CHECK_SLOT_ALIASES, CHECK_CHUNK_GENERATION};
 
 /* Traffic that mends the pool whenever the checker lets others run. */
 struct mended {
