@@ -275,7 +275,8 @@ static int collect(struct lin_long *l, const struct history *h, uint64_t key)
 	for (uint32_t i = 0; i < l->op_count; i++)
 		if (!is_needless(l, l->ops[i]))
 			l->returns[kept++] = l->ops[i];
-	memcpy(l->ops, l->returns, kept * sizeof(*l->ops));
+	if (kept)
+		memcpy(l->ops, l->returns, kept * sizeof(*l->ops));
 	l->op_count = kept;
 	for (uint32_t i = 0; i < kept; i++)
 		if (l->ops[i]->return_time != HIST_NEVER)
