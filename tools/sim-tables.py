@@ -5,7 +5,9 @@
 
 YCSB B (and A where atomics matter) with 500,000 keys of 256 bytes, a cache of 10 %, profile cx5, 3
 compute nodes with 32 threads each, one memory node, and of these one thing changed at a time.  200,000
-operations of warm-up.  The result is the same on every host.  Prints a table for doc/simulator.md.
+operations of warm-up.  The result is the same on every host.  Prints a table for doc/simulator.md, and
+one of how many groups an eviction takes at once (by the share of the pool that a thread has) and what
+becomes of them.
 """
 import argparse
 import sys
@@ -36,6 +38,13 @@ CELLS = [
     ("the same, 3 memory nodes", {"--threads": "96", "--nodes": "3", **MANY}),
 ]
 
+# The larger the share of the pool that a thread has, the more groups it claims at once.
+MERGES = [(f"{policy}, 3 x {threads} threads, {keys} keys", {"--policy": policy, "--threads": threads, "--keys": keys,
+                                                            "--ops": ops, "--seconds": time})
+          for policy in ("forge", "forge-paper")
+          for threads, keys, ops, time in (("1", "500k", "200k", "80ms"), ("8", "500k", "200k", "10ms"),
+                                           ("32", "500k", "200k", "8ms"), ("8", "2M", "1M", "40ms"))]
+
 
 def run(arguments, change):
     argv = [arguments.forge, "sim", "bench", "--json", "-"]
@@ -58,6 +67,17 @@ def main():
         print(f"| {name} | {r['throughput'] / 1e6:.2f} | {r['hit_ratio']:.1%} | "
               f"{all_ns['p50'] / 1e3:.1f} | {all_ns['p99'] / 1e3:.1f} | {node['card']:.0%} | "
               f"{node['held_up']:.0%} | {node['link_out']:.0%} | {s['bound']} |", flush=True)
+    print("\n| | Mops/s | hits | evictions | groups each | of them merged | requeued | rescued of 100 objects | "
+          "eviction, verbs of 100 |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, change in MERGES:
+        r = run(arguments, change)["result"]
+        c, n = r["cache"], max(1, r["cache"]["evictions"])
+        objects = max(1, c["objects_rescued"] + c["objects_dropped"])
+        print(f"| {name} | {r['throughput'] / 1e6:.2f} | {r['hit_ratio']:.1%} | {n} | "
+              f"{(c['groups_regrouped'] + c['groups_requeued']) / n:.2f} | {c['groups_regrouped'] / n:.2f} | "
+              f"{c['groups_requeued'] / n:.2f} | {100 * c['objects_rescued'] / objects:.0f} | "
+              f"{100 * r['verbs']['by_purpose']['eviction']['verbs'] / r['verbs']['all']['verbs']:.1f} |", flush=True)
     return 0
 
 
