@@ -1,5 +1,6 @@
 /* sim_load.c: `forge sim bench` and `forge sim replay`. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,20 @@ static int run_world(const struct command *c, const struct vt_setup *setup,
 	return 0;
 }
 
+/* Said before the run: its length in host time is what comes of it. */
+static void warn_of_crowd(const struct command *c, const struct config *config,
+			  const struct plan *plan)
+{
+	uint64_t threads = config->cns * config->threads;
+
+	if (threads > plan->chunk_count)
+		fprintf(stderr,
+			"forge %s: warning: %" PRIu64
+			" threads share %u chunks: who finds none tries "
+			"for half a second, which takes long to simulate; a larger pool does not\n",
+			c->name, threads, plan->chunk_count);
+}
+
 static int run_sim(const struct load_where *where, void *more, struct load_pool *pool,
 		   struct bench_setup *bench, const struct bench_load *load,
 		   struct bench_report *report)
@@ -215,6 +230,7 @@ static int run_sim(const struct load_where *where, void *more, struct load_pool 
 
 	if (status)
 		return status;
+	warn_of_crowd(c, config, &plan);
 	bench->processes = (uint32_t)config->cns;
 	bench->threads = (uint32_t)config->threads;
 	bench->policy = pool->policy;
