@@ -10,12 +10,13 @@
 
 int vt_memory_run(struct vt_node *node, struct fab_op *op)
 {
-	uint8_t *at = node->memory + op->raddr;
 	uint64_t word;
+	uint8_t *at;
 
 	if (unlikely(op->len > node->bytes || op->raddr > node->bytes - op->len ||
 		     (op->code >= FAB_CAS && (op->raddr & 7))))
 		return FORGE_E_BOUNDS;
+	at = node->memory + op->raddr;
 	if (op->code == FAB_READ) {
 		memcpy(op->buf, at, op->len);
 		return 0;
