@@ -55,10 +55,10 @@ static const struct world_spec worlds[] = {
      .keys = "a",
      .before = {OPEN2, {0, "Sa"}},
      .workers = {{0, "Da Sa Sa"}, {1, "Sa Ga"}}},
+    /* Not exact: a Delete that is under way removes what Sets store meanwhile, too. */
     {.name = "absorb-delete3",
      .search = WORLD_EXPLORE_LONG,
      INDEX,
-     .exact = true,
      .keys = "a",
      .before = {OPEN3, {0, "Sa"}},
      .workers = {{0, "Da"}, {1, "Sa Ga"}, {2, "Sa Sa"}}},

@@ -72,6 +72,8 @@ static void test_every_schedule(void **state)
 			    report.runs);
 	if (named(spec, "compact-evict"))
 		assert_true(world->total.groups_compacted > 0);
+	if (named(spec, "absorb-set") || named(spec, "absorb-evict"))
+		assert_true(world->total.sets_absorbed > 0);
 	if (named(spec, "full"))
 		assert_true(world->total.bucket_full > 0);
 	assert_int_equal(world->undecided, 0);
