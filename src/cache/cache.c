@@ -6,6 +6,7 @@
 #include "cache/evict.h"
 #include "cache/large.h"
 #include "pool/recover.h"
+#include "run/side.h"
 
 static uint64_t object_scratch_bytes(const struct plan *p)
 {
@@ -51,6 +52,7 @@ static int create(struct cache *c, struct worker *w, struct cn *cn, struct lane 
 	    .twim = (uint64_t *)(void *)(memory + 3 * object_bytes),
 	    .evict = evict ? evict : evict_scratch_place(p, memory + own_bytes),
 	    .memory = memory,
+	    .looks_ahead = !fab_caps(w->fab)->completes_at_post,
 	};
 	status = large_init(c);
 	if (status)
@@ -70,6 +72,7 @@ int cache_init_beside(struct cache *c, struct worker *w, struct cache *first)
 
 void cache_fini(struct cache *c)
 {
+	cache_ahead_fini(c);
 	large_fini(c);
 	free(c->memory);
 	c->memory = NULL;
@@ -123,6 +126,7 @@ int cache_count_in_pool(struct cache *c)
 
 int cache_drain(struct cache *c)
 {
+	cache_ahead_end(c);
 	int status = lane_drain(c->lane, c->worker, c->twim);
 	int told = tally_close(&c->tally, c->worker);
 
@@ -161,7 +165,7 @@ int cache_recover(struct cache *c)
 	return status == FORGE_E_NO_MEMORY ? 0 : status;
 }
 
-int cache_reserve_try(struct cache *c)
+static MAY_WAIT int fetch_chunk(struct cache *c)
 {
 	int status = FORGE_MISS;
 
@@ -178,6 +182,23 @@ int cache_reserve_try(struct cache *c)
 		status = cache_recover(c);
 		if (!status)
 			status = cache_poll(c);
+	}
+	return status;
+}
+
+int cache_reserve_try(struct cache *c)
+{
+	struct lane *lane = c->lane;
+	int status = FORGE_MISS;
+
+	if (!lane->reserving) {
+		lane->reserving = 1;
+		status = fetch_chunk(c);
+		lane->reserving = 0;
+	} else if (lane->side && side_is_busy(lane->side)) {
+		side_help(lane->side, c->worker);
+	} else {
+		flow_pause(c->worker);
 	}
 	return status;
 }
@@ -224,7 +245,8 @@ int cache_reserve(struct cache *c)
 			return FORGE_E_DEADLINE;
 		int status = cache_reserve_try(c);
 
-		if (status)
+		try -= status == FORGE_MISS; /* whoever is at it has a bound */
+		if (status < 0)
 			return status;
 		if (lane->reserve_count == 0 && out_of_patience(c, &patience))
 			break;

@@ -49,6 +49,7 @@
 	COUNTER(evictions, "batches of groups claimed for eviction")                            \
 	COUNTER(groups_regrouped, "evicted groups of which the hot objects were copied")        \
 	COUNTER(groups_requeued, "groups that went round again whole")                          \
+	COUNTER(chunks_ahead, "chunks that were fetched before they were needed")               \
 	COUNTER(groups_spared, "groups that went round whole to make an overlong ring shorter") \
 	COUNTER(objects_rescued, "objects copied by regroup")                                   \
 	COUNTER(objects_rescue_lost, "copies whose slot had changed meanwhile")                 \
@@ -76,6 +77,7 @@ struct cache_counters {
 };
 
 struct evict_scratch; /* evict.c's */
+struct ahead;	      /* ahead.c's */
 
 /*
  * What an operation judges objects by, sampled once at its start.  All it does, it does as of then:
@@ -119,6 +121,10 @@ struct cache {
 	struct evict_scratch *evict;
 	struct cache_large large;
 	void *memory;
+
+	struct ahead *ahead;   /* what fetches chunks on the side; NULL: not yet, or nothing does */
+	uint8_t looks_ahead;   /* there is something to wait for */
+	uint8_t fetches_aside; /* see cache_fetch_aside() */
 
 	uint32_t compact_from; /* the last sample for compaction began at that chunk */
 	uint32_t learn_from;   /* chunk whose dead are READ next */
@@ -310,8 +316,9 @@ MAY_WAIT int cache_make_way(struct cache *, uint32_t ring);
 MAY_WAIT int cache_begin(struct cache *);
 
 /*
- * Would an operation that begins now poll?  Who has flows to spare begins one that does so beside
- * the operation: while one of the compute node polls, no other does (cache_poll()).  No wait.
+ * Would an operation that begins now poll, or is a chunk needed soon?  Who has flows to spare
+ * begins one that does so beside the operation: while one of the compute node polls, no other does
+ * (cache_poll()).  No wait.
  */
 int cache_is_due(const struct cache *);
 
@@ -358,7 +365,29 @@ MAY_WAIT int cache_recover(struct cache *);
  */
 MAY_WAIT int cache_reserve(struct cache *);
 
-/* One attempt of that, which may bring nothing.  Waits.  0 or FORGE_E_NODE. */
+/*
+ * From now on chunks are fetched on the side, before they are needed, while this worker waits for
+ * its own verbs (run/side.h): for a worker whose flow is the only one of its thread.  Where there
+ * are several, the one that polls does it: cache_is_due() says that it should, and cache_ahead()
+ * that it did.  On a fabric that completes at post there is nothing to wait for, and nothing
+ * happens.
+ */
+void cache_fetch_aside(struct cache *);
+
+/* An object got a place in that group: see to it that there is a chunk when it is full. */
+void cache_look_ahead(struct cache *, const struct open_group *);
+
+/* Fetch one here and now, if one is needed soon and nobody is at it.  Waits.  0 or FORGE_E_NODE. */
+MAY_WAIT int cache_ahead(struct cache *);
+
+/* Let what is fetched on the side arrive.  Waits. */
+MAY_WAIT void cache_ahead_end(struct cache *);
+void cache_ahead_fini(struct cache *);
+
+/*
+ * One attempt of cache_reserve(), which may bring nothing.  FORGE_MISS: another flow of the lane is
+ * at it, and this one has waited a little.  Waits.  0, FORGE_MISS or FORGE_E_NODE.
+ */
 MAY_WAIT int cache_reserve_try(struct cache *);
 
 /*

@@ -174,6 +174,13 @@ static MAY_WAIT int publish(struct cache *c, uint32_t chunk)
 	for (uint32_t i = 0; i < cn->dead_words; i++)
 		ops[i] = fab_faa(FAB_COMPACTION, plan_dead_address(p, chunk) + 8 * (uint64_t)i,
 				 words[i]);
+	/* Where they are READ anyway nobody waits: what is lost is taken for alive until it is
+	 * evicted. */
+	if (compact_bounds_dead(c)) {
+		for (uint32_t i = 0; i < cn->dead_words; i++)
+			ops[i].flags |= FAB_DETACHED;
+		return flow_run(c->worker, ops, cn->dead_words);
+	}
 	int status = flow_run(c->worker, ops, cn->dead_words);
 
 	for (uint32_t i = 0; i < cn->dead_words; i++)

@@ -119,6 +119,16 @@ int lane_may_open(const struct lane *lane, uint32_t stream, uint32_t units)
 	       !lane_fit(lane, stream, units);
 }
 
+int lane_is_low(const struct lane *lane, const struct open_group *g)
+{
+	const struct plan *p = &lane->cn->pool->plan;
+
+	/* A share of one chunk is for what is open and for an eviction to end, not for waiting. */
+	return lane->reserve_count == 0 && lane->reserve_cap > 1 && !lane->reserving &&
+	       (g->object_count + p->group_objects / LANE_LOW_SHARE >= p->group_objects ||
+		room_left(p, g) < plan_group_bytes(p, 0) / LANE_LOW_SHARE);
+}
+
 /* Which of the groups being filled has the least room; there is one. */
 static uint32_t fullest(const struct lane *lane, uint32_t stream)
 {

@@ -17,6 +17,11 @@
 
 #define LANE_RESERVE_MAX 16u /* chunks in hand */
 /*
+ * The next chunk is fetched when this share of the open group is left: so long one more lies idle.
+ * An eviction has some 8 round trips, a Set 2, and what comes between Sets some more.
+ */
+#define LANE_LOW_SHARE 8u
+/*
  * Groups filled at once for one ring.  Sealed groups of Meta's size mixes are full to
  * (doc/benchmarks.md): with 1 .89 to .98, with 2 .991 to .996, with 4 .995 to .998.
  */
@@ -97,6 +102,8 @@ struct lane_gather {
 	struct lane_gather *next;
 };
 
+struct side;
+
 struct lane {
 	struct cn *cn;
 	struct open_group groups[LANE_GROUPS_MAX];
@@ -109,6 +116,13 @@ struct lane {
 	 * room wait for it, or each of them would do all that for itself.
 	 */
 	uint8_t refilling;
+	/*
+	 * A flow is in cache_reserve_try(): of those of a lane one evicts, with the scratch they
+	 * share, and who needs a chunk meanwhile waits for it, or brings on the side that does it.
+	 */
+	uint8_t reserving;
+	uint8_t is_low;	   /* a chunk will soon be needed, and nobody has begun to see to it */
+	struct side *side; /* which may be what is reserving */
 	struct lane_sealed sealed;
 	struct lane_chunk reserve[LANE_RESERVE_MAX];
 	uint32_t reserve_count;
@@ -160,6 +174,12 @@ int lane_may_open(const struct lane *, uint32_t stream, uint32_t units);
  * many as it may have, or one without room for an object of the expected size.
  */
 int lane_is_crowded(const struct lane *, uint32_t stream);
+
+/*
+ * Will a chunk be needed soon, and none is at hand?  The group is the one that an object has just
+ * got a place in.
+ */
+int lane_is_low(const struct lane *, const struct open_group *);
 
 /* Take room in a group that fits; the group now has one more in flight. */
 struct lane_place open_group_take(const struct plan *, struct open_group *, uint32_t units);

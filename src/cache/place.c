@@ -187,6 +187,7 @@ int place_object(struct cache *c, struct placing *p, uint32_t units, const struc
 	}
 	if (status)
 		return status;
+	cache_look_ahead(c, p->place.group);
 	struct object_spec spec = {
 	    .key = p->key.data,
 	    .key_bytes = p->key.bytes,

@@ -399,8 +399,10 @@ int cache_is_due(const struct cache *c)
 	const struct cn *cn = c->cn;
 	uint64_t refreshed = atomic_load_explicit(&cn->refreshed_ns, memory_order_relaxed);
 
-	return (int64_t)(glance_now_ns(&c->worker->glance, c->worker->clock) - refreshed) >=
-	       INT64_C(1000) * (int64_t)atomic_load_explicit(&cn->quick_us, memory_order_relaxed);
+	return c->lane->is_low ||
+	       (int64_t)(glance_now_ns(&c->worker->glance, c->worker->clock) - refreshed) >=
+		   INT64_C(1000) *
+		       (int64_t)atomic_load_explicit(&cn->quick_us, memory_order_relaxed);
 }
 
 int cache_begin(struct cache *c)

@@ -56,6 +56,7 @@ int seat_open(struct client *c, struct attachment *a, uint32_t index, int is_beg
 		seat_drop(s);
 		return status;
 	}
+	cache_fetch_aside(&s->cache);
 	*out = s;
 	return 0;
 }
@@ -71,6 +72,10 @@ void seat_drop(struct seat *s)
 {
 	if (!s || --s->users > 0)
 		return;
+	s->worker.wait = &run_wait_poll;
+	/* What it has posted is completed or given up before the connection goes. */
+	if (!forked_since(s->of->forked_mark))
+		cache_ahead_end(&s->cache);
 	cache_fini(&s->cache);
 	lane_fini(&s->lane);
 	fab_close(s->fab);

@@ -383,6 +383,8 @@ int view_tend(struct view *v)
 			status = cache_begin(c);
 		if (!status)
 			status = tally_tell_old(&c->tally, c->worker, c->moment.now_ns);
+		if (!status)
+			status = cache_ahead(c);
 		if (status == FORGE_E_NODE)
 			view_lost(v, i);
 		else if (status)

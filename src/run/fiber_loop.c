@@ -104,7 +104,12 @@ static void fiber_pause(struct worker *w)
 	park(w->wait_context, NULL, 0);
 }
 
-const struct run_wait run_wait_fiber = {.run = fiber_run, .pause = fiber_pause, .kicks = 1};
+const struct run_wait run_wait_fiber = {
+    .run = fiber_run,
+    .pause = fiber_pause,
+    .step = step_park,
+    .kicks = 1,
+};
 
 struct fiber_loop *fiber_loop_create(size_t stack_bytes)
 {

@@ -1,5 +1,5 @@
 /* run.c: running a batch of verbs, and the wait backend of plain threads. */
-#include "run/run.h"
+#include "run/side.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -56,14 +56,20 @@ static void step_never(struct worker *w, const struct fab_op *ops, unsigned n)
 
 int run_and_wait(struct worker *w, struct fab_op *ops, unsigned n)
 {
-	if (!fab_caps(w->fab)->completes_at_post)
+	if (!fab_caps(w->fab)->completes_at_post) {
+		if (w->side)
+			side_turn(w->side);
 		return w->wait->run(w, ops, n);
+	}
 	return run_batch(w, ops, n, step_never);
 }
 
 void flow_pause(struct worker *w)
 {
-	w->wait->pause(w);
+	if (unlikely(w->side))
+		side_help(w->side, w);
+	else
+		w->wait->pause(w);
 }
 
 void run_wait_for(struct fab *const *fabs, unsigned n, uint64_t max_ns)
@@ -107,7 +113,7 @@ static void poll_pause(struct worker *w)
 		cpu_relax();
 }
 
-const struct run_wait run_wait_poll = {.run = poll_run, .pause = poll_pause};
+const struct run_wait run_wait_poll = {.run = poll_run, .pause = poll_pause, .step = step_poll};
 
 void worker_init(struct worker *w, struct fab *fab, const struct clock *clock, uint64_t seed)
 {

@@ -22,6 +22,7 @@
 #include "fabric/wait.h"
 
 struct worker;
+struct side; /* side.h */
 
 /* What a wait does. */
 struct run_wait {
@@ -29,6 +30,10 @@ struct run_wait {
 	int (*run)(struct worker *, struct fab_op *ops, unsigned n);
 	/* Nothing to wait for but somebody else's progress: let others run for a moment. */
 	void (*pause)(struct worker *);
+	/* Wait a little for verbs that another flow of the thread has posted.  NULL: by pauses. */
+	void (*step)(struct worker *, const struct fab_op *ops, unsigned n);
+	/* Where time is simulated: posting them takes some of the thread's.  NULL elsewhere. */
+	void (*work)(struct worker *, const struct fab_op *ops, unsigned n);
 	/* Its step() kicks, for several posts at once; otherwise each post is kicked by itself. */
 	int kicks;
 };
@@ -37,6 +42,7 @@ struct worker {
 	struct fab *fab;
 	const struct run_wait *wait;
 	void *wait_context; /* the backend's, e.g. the fiber to park */
+	struct side *side;  /* a flow that goes on while this one waits; NULL: none is under way */
 	const struct clock *clock;
 	struct glance glance; /* by that clock */
 	struct prng prng;

@@ -115,6 +115,8 @@ static int open_session(struct vt_cluster *c, uint32_t thread, uint32_t node)
 	status = cache_init(&s->cache, &s->worker, cn, &s->lane);
 	if (status)
 		lane_fini(&s->lane);
+	else
+		cache_fetch_aside(&s->cache);
 	s->ready = !status;
 	return status;
 }

@@ -64,7 +64,7 @@ static void step_park(struct worker *w, const struct fab_op *ops, unsigned n)
 	fab_poll(w->fab); /* wrappers look at what has completed */
 }
 
-static int thread_run(struct worker *w, struct fab_op *ops, unsigned n)
+static void thread_work(struct worker *w, const struct fab_op *ops, unsigned n)
 {
 	struct vt_thread *t = w->wait_context;
 	const struct vt_profile *p = t->world->profile;
@@ -75,6 +75,11 @@ static int thread_run(struct worker *w, struct fab_op *ops, unsigned n)
 			ps += p->cpu_verb + ops[i].len * p->cpu_kib / 1024;
 	if (ps)
 		vt_work(t, p->cpu_wait + ps);
+}
+
+static int thread_run(struct worker *w, struct fab_op *ops, unsigned n)
+{
+	thread_work(w, ops, n);
 	return run_batch(w, ops, n, step_park);
 }
 
@@ -86,7 +91,12 @@ static void thread_pause(struct worker *w)
 	vt_sleep(t, 0);
 }
 
-static const struct run_wait virtual_wait = {.run = thread_run, .pause = thread_pause};
+static const struct run_wait virtual_wait = {
+    .run = thread_run,
+    .pause = thread_pause,
+    .step = step_park,
+    .work = thread_work,
+};
 
 void vt_worker_init(struct vt_thread *t, struct worker *w, struct fab *fab, uint64_t seed)
 {

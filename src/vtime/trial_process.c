@@ -179,6 +179,8 @@ static int open_session(struct trial_session *s)
 	status = cache_init(&s->cache, &s->worker, &p->cn, &s->lane);
 	if (status)
 		lane_fini(&s->lane);
+	else
+		cache_fetch_aside(&s->cache);
 	s->ready = !status;
 	return status ? status : cache_count_in_pool(&s->cache);
 }
@@ -241,6 +243,9 @@ static void thread_main(void *argument)
 		work(s);
 	else if (!s->process->lost)
 		trial_fail(s->process->trial, "opening a session says %s", status_name(status));
+	if (s->ready)
+		cache_ahead_end(
+		    &s->cache); /* its verbs are the connection's as long as it is there */
 	if (!s->process->lost && s->ready)
 		leave(s);
 	ended(s);

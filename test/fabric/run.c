@@ -1,6 +1,8 @@
 /*
  * run.c: flow_run gives the same results whatever the wait: at post, by polling, on fibers.
  *
+ * A side goes on while its lead waits, and costs it no round trip.
+ *
  * Flows run over loop (completes at post) and over late (one op per poll, 12 per batch), as a
  * thread and as many fibers of one loop.
  */
@@ -18,6 +20,7 @@
 #include "late.h"
 #include "run/fiber_loop.h"
 #include "run/run.h"
+#include "run/side.h"
 
 #define EXPORT_BYTES 4096u
 #define FLOWS	     30
@@ -312,6 +315,71 @@ static void test_destroy_unrun(void **state)
 	fab_close(f);
 }
 
+#define SIDE_STEPS 5u
+
+struct sided {
+	struct side side;
+	unsigned steps;
+	int pauses; /* between them */
+};
+
+static MAY_WAIT void side_flow(void *argument)
+{
+	struct sided *s = argument;
+
+	for (unsigned i = 0; i < SIDE_STEPS; i++) {
+		struct fab_op ops[] = {fab_faa(FAB_CONTROL, 8, 1), fab_faa(FAB_CONTROL, 16, 2)};
+
+		assert_int_equal(flow_run(&s->side.worker, ops, 2), FORGE_OK);
+		assert_int_equal(ops[0].old, i);
+		assert_int_equal(ops[1].old, 2 * i);
+		s->steps++;
+		if (s->pauses)
+			flow_pause(&s->side.worker);
+	}
+}
+
+/* One step of the side with each batch of its lead; twice, and then by its lead's help alone. */
+static void test_side(void **state)
+{
+	struct sided s = {0};
+	struct worker w;
+	struct fab *f = open_fab(1);
+
+	worker_init(&w, f, clock_monotonic(), 1);
+	assert_int_equal(side_init(&s.side, &w), FORGE_OK);
+	for (unsigned round = 0; round < 2; round++) {
+		s.pauses = (int)round;
+		memset(mem, 0, sizeof(mem));
+		s.steps = 0;
+		side_start(&s.side, side_flow, &s);
+		for (unsigned i = 0; i < SIDE_STEPS + 1 || round; i++) {
+			struct fab_op op = fab_faa(FAB_CONTROL, 0, 1);
+
+			assert_true(side_is_busy(&s.side) || round);
+			if (!side_is_busy(&s.side))
+				break;
+			assert_int_equal(flow_run(&w, &op, 1), FORGE_OK);
+			assert_int_equal(op.old, i);
+			assert_int_equal(mem[0], i + 1);
+		}
+		assert_int_equal(s.steps, SIDE_STEPS);
+		assert_false(side_is_busy(&s.side));
+	}
+	memset(mem, 0, sizeof(mem));
+	s.steps = 0;
+	side_start(&s.side, side_flow, &s);
+	while (side_is_busy(&s.side))
+		side_help(&s.side, &w);
+	assert_int_equal(s.steps, SIDE_STEPS);
+	/* What has not finished is dropped. */
+	memset(mem, 0, sizeof(mem));
+	side_start(&s.side, side_flow, &s);
+	side_fini(&s.side);
+	assert_null(w.side);
+	fab_close(f);
+}
+
 static void test_pause_of_a_thread(void **state)
 {
 	struct worker w;
@@ -338,6 +406,7 @@ int main(void)
 	    cmocka_unit_test_setup(test_posts_of_fibers_share_kicks, clear),
 	    cmocka_unit_test_setup(test_fiber_long_batch, clear),
 	    cmocka_unit_test_setup(test_destroy_unrun, clear),
+	    cmocka_unit_test(test_side),
 	    cmocka_unit_test_setup(test_pause_of_a_thread, clear),
 	};
 

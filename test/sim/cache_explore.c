@@ -67,6 +67,8 @@ static void test_every_schedule(void **state)
 		assert_true(world->total.objects_rescued > 0);
 	if (named(spec, "requeue"))
 		assert_true(world->total.groups_requeued > 0);
+	if (named(spec, "ahead"))
+		assert_true(world->total.chunks_ahead > 0);
 	if (named(spec, "overlong"))
 		assert_true(world->total.groups_spared + world->total.groups_compacted >=
 			    report.runs);

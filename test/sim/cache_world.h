@@ -14,6 +14,7 @@
  *   Sa  Set a to a new value    Ga  Get a    Da  Delete a
  *   Ka  scan the bucket, and see a, which is there all the time
  *   Y   poll                    Rn  n random operations on the world's keys
+ *   Q   fetch a chunk ahead of need
  *   Nn  n Sets of the keys n to z in turn, whose homes are elsewhere
  *   Aa  add: a new value if absent           Pa  replace: a new value if present
  *   Ia  a new value made of the present one, as an increment does

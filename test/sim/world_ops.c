@@ -347,6 +347,12 @@ static void run_word(struct cache_world *cw, struct world_worker *ww, char verb,
 		if (status < 0)
 			world_note(cw, status, "poll", 0);
 		return;
+	case 'Q':
+		ww->cache.lane->is_low = 1;
+		status = cache_ahead(&ww->cache);
+		if (status < 0)
+			world_note(cw, status, "fetching ahead", 0);
+		return;
 	default:
 		assert(strchr("APIUCOTH", verb));
 		recorded_change(cw, ww, verb, key, value);

@@ -382,9 +382,9 @@ def a_node_killed_under_load_is_followed_by_a_warm_one(t):
     assert " warm: " in nodes.nodes[1].ready, nodes.nodes[1].ready
     found, err = result(t, load)
     assert found["result"]["refused"] == 0 and "lost" not in err, err
-    # A ring that grew too long by updates evicts a few groups; a lost node would cost a third.
+    # What is moved where no chunk is free is out of sight meanwhile (regroup.c), long if who moves sleeps.
     missed = found["result"]["gets"] - found["result"]["hits"]
-    assert missed < found["result"]["gets"] / 100, found["result"]
+    assert missed <= found["result"]["gets"] / 1000, found["result"]
     t.on_pool("check").expect(0)
 
 

@@ -272,6 +272,7 @@ static void test_trials(void **state)
 		if (!sum->effective[i])
 			fail_msg("no %s had an effect", fault_kind_name(i));
 	assert_true(runs < 100 || sum->nodes_recovered > runs / 10);
+	assert_true(runs < 100 || sum->cache.chunks_ahead > runs);
 	printf("%llu trials, %llu operations, %llu verbs, hash %016llx\n", (unsigned long long)runs,
 	       (unsigned long long)sum->operations, (unsigned long long)sum->verbs,
 	       (unsigned long long)sum->hash);
