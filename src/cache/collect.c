@@ -43,7 +43,9 @@ MAY_WAIT int collect_look(struct cache *c, struct policy_occupancy *o)
 	struct fab_op ops[3];
 
 	ops[n++] = fab_read(FAB_EVICTION, p->cursors_offset, &cursors, sizeof(cursors));
-	learns = compact_learn_op(c, &ops[n]);
+	/* Who waits for a group, as many may in a small pool, looks often and has nothing to
+	 * choose. */
+	learns = s->emptied ? 0 : compact_learn_op(c, &ops[n]);
 	n += learns;
 	s->viewed = RING_QUEUES;
 	/* Who compacted the last time will probably do so again, and needs no head. */
@@ -69,6 +71,7 @@ MAY_WAIT int collect_look(struct cache *c, struct policy_occupancy *o)
 			s->view.tail = cursors.ring[r].tail;
 		}
 	}
+	s->emptied = !o->queued[RING_SMALL] && !o->queued[RING_MAIN];
 	int64_t free_count = (int64_t)(cursors.ring[RING_FREE].tail - cursors.ring[RING_FREE].head);
 
 	atomic_store_explicit(&cn->free_hint, free_count > 0 ? (uint64_t)free_count : 0,

@@ -23,6 +23,7 @@ struct evict_scratch {
 	struct ring_view view; /* of ring `viewed`; RING_QUEUES: none */
 	uint32_t viewed;
 	uint8_t compacted; /* the last time there was a group worth it */
+	uint8_t emptied;   /* at the last look no ring held a group */
 };
 
 /* Bytes evict_scratch_place() needs, and the placement itself. */
