@@ -1,4 +1,4 @@
-/* reference.c: exact LRU over a workload's draws and over a trace. */
+/* reference.c: exact LRU over a workload's draws and over a trace, and what bounds any cache. */
 #include "bench/reference.h"
 
 #include <stdlib.h>
@@ -81,6 +81,11 @@ int reference_of_workload(const struct workload_spec *spec, const struct referen
 	return status;
 }
 
+static enum load_op_kind kind_of(const struct replay_load *r, uint64_t i)
+{
+	return r->trace->ops && !r->gets_only ? (enum load_op_kind)r->trace->ops[i] : LOAD_GET;
+}
+
 int reference_of_trace(const struct replay_load *r, struct refcache_limit limit,
 		       struct bench_reference *out)
 {
@@ -90,15 +95,38 @@ int reference_of_trace(const struct replay_load *r, struct refcache_limit limit,
 
 	out->limit = limit;
 	for (uint64_t i = 0; !status && i < t->count; i++)
-		status = access(
-		    lru, out,
-		    &(struct bench_op){
-			.kind = t->ops && !r->gets_only ? (enum load_op_kind)t->ops[i] : LOAD_GET,
-			.key = t->ids[i],
-			.value_bytes = replay_value_bytes(r, i),
-		    },
-		    i >= r->warm_up_requests);
+		status = access(lru, out,
+				&(struct bench_op){
+				    .kind = kind_of(r, i),
+				    .key = t->ids[i],
+				    .value_bytes = replay_value_bytes(r, i),
+				},
+				i >= r->warm_up_requests);
 	out->known = status == 0;
 	refcache_close(lru);
 	return status;
+}
+
+int reference_ceiling(const struct replay_load *r, bool fills, struct bench_ceiling *out)
+{
+	const struct trace_data *t = r->trace;
+	bool *held = calloc(t->distinct, sizeof(*held));
+	struct bench_ceiling c = {.fills = fills};
+
+	if (!held)
+		return FORGE_E_NO_MEMORY;
+	for (uint64_t i = 0; i < t->count; i++) {
+		enum load_op_kind kind = kind_of(r, i);
+		bool gets = kind == LOAD_GET || kind == LOAD_RMW;
+
+		if (gets && i >= r->warm_up_requests) {
+			c.gets++;
+			c.hits += held[t->ids[i]];
+		}
+		if (kind != LOAD_GET || fills)
+			held[t->ids[i]] = kind != LOAD_DELETE;
+	}
+	free(held);
+	*out = c;
+	return 0;
 }

@@ -157,8 +157,9 @@ static void print_ratio(const struct bench_report *r, FILE *out)
 		fprintf(out, "; exact LRU of that size %.2f %%",
 			100 * bench_ratio(r->lru.hits, r->lru.gets));
 	if (r->footprint)
-		fprintf(out, "; ceiling %.2f %% (each id misses once)",
-			100 * r->footprint->hit_ratio_max);
+		fprintf(out, "; ceiling %.2f %% (ids that were %s before)",
+			100 * bench_ratio(r->ceiling.hits, r->ceiling.gets),
+			r->ceiling.fills ? "asked for or stored" : "stored");
 	fputc('\n', out);
 }
 

@@ -37,6 +37,7 @@ struct bench_report {
 	bool virtual_time;		 /* no processor of this host was waited for */
 	/* Of a trace; footprint NULL for a workload. */
 	const struct trace_footprint *footprint;
+	struct bench_ceiling ceiling;
 	const char *trace_format;
 	char warnings[REPORT_WARNINGS_MAX][256];
 	unsigned warning_count;

@@ -137,7 +137,7 @@ static json_t *trace(struct out *o, const struct bench_report *r)
 	put_count(o, j, "request_bytes", f->request_bytes);
 	put_count(o, j, "value_bytes_max", f->size_max);
 	put_count(o, j, "collisions", f->collisions);
-	put(o, j, "hit_ratio_max", json_real(f->hit_ratio_max));
+	put(o, j, "hit_ratio_max", json_real(bench_ratio(r->ceiling.hits, r->ceiling.gets)));
 	return j;
 }
 

@@ -96,11 +96,6 @@ struct trace_footprint {
 	uint64_t size_max;
 	uint64_t ops[LOAD_OP_KINDS];
 	uint64_t collisions; /* requests whose id is the hash of a different text as well */
-	/*
-	 * The hit ratio of a cache that misses each id once and never again; nothing that does
-	 * not prefetch does better.  0 for an empty trace.
-	 */
-	double hit_ratio_max;
 };
 
 /* Read the whole trace once.  Memory grows with the distinct ids (about 30 bytes each). */

@@ -124,9 +124,6 @@ static int scan_run(struct scan *s, const char *path, const struct trace_options
 	}
 	trace_file_close(t);
 	s->footprint.distinct = s->map.count;
-	if (s->footprint.requests > 0)
-		s->footprint.hit_ratio_max =
-		    1 - (double)s->footprint.distinct / (double)s->footprint.requests;
 	return result;
 }
 

@@ -233,11 +233,9 @@ static int run_lru(const struct config *config, const struct replay_load *replay
 	return reference_of_trace(replay, limit, &report->lru);
 }
 
-static int replay_trace(const struct load_where *where, const struct load_table *given,
-			const char *path, const struct trace_data *trace, const char *format)
+static struct replay_load replay_of(const struct config *config, const struct trace_data *trace)
 {
-	const struct config *config = given->config;
-	struct replay_load replay = {
+	return (struct replay_load){
 	    .trace = trace,
 	    .value_bytes = config->own_sizes ? 0 : config->value_bytes,
 	    .value_bytes_max = config->own_sizes
@@ -247,6 +245,13 @@ static int replay_trace(const struct load_where *where, const struct load_table 
 	    .lag = (uint32_t)config->lag,
 	    .gets_only = config->gets_only,
 	};
+}
+
+static int replay_trace(const struct load_where *where, const struct load_table *given,
+			const char *path, const struct trace_data *trace, const char *format)
+{
+	const struct config *config = given->config;
+	const struct replay_load replay = replay_of(config, trace);
 	struct load_pool pool = {.name = config->pool, .policy = config->policy};
 
 	tool_use_key_file(config->key_file);
@@ -267,6 +272,8 @@ static int replay_trace(const struct load_where *where, const struct load_table 
 	if (!load_pool_is_named(&pool) && !config->size)
 		report.wished_objects = (uint64_t)ceil(wished_objects(config, &trace->footprint));
 	load_of_trace(&load, &replay);
+	if (reference_ceiling(&replay, config->on_miss == MISS_FILL, &report.ceiling))
+		return tool_fail(where->command, "out of memory for a byte for each id");
 	int status = where->run(where, given->more, &pool, &setup, &load, &report);
 
 	if (status)
@@ -276,14 +283,21 @@ static int replay_trace(const struct load_where *where, const struct load_table 
 	return load_finish(where->command, &report, lru_status, config->json);
 }
 
-static int print_footprint(const struct command *c, const struct trace_footprint *f,
-			   const char *format)
+static int print_footprint(const struct load_where *where, const struct config *config,
+			   const struct trace_data *trace, const char *format)
 {
+	const struct command *c = where->command;
+	const struct trace_footprint *f = &trace->footprint;
+	const struct replay_load replay = replay_of(config, trace);
+	struct bench_ceiling ceiling;
+
+	if (reference_ceiling(&replay, config->on_miss == MISS_FILL, &ceiling))
+		return tool_fail(c, "out of memory for a byte for each id");
 	printf("format         %s\nrequests       %" PRIu64 "\nids            %" PRIu64
 	       "\nbytes          %" PRIu64 "\nrequest_bytes  %" PRIu64 "\nlargest        %" PRIu64
 	       "\nhit_ratio_max  %.6f\n",
 	       format ? format : "unknown", f->requests, f->distinct, f->bytes, f->request_bytes,
-	       f->size_max, f->hit_ratio_max);
+	       f->size_max, bench_ratio(ceiling.hits, ceiling.gets));
 	return fflush(stdout) ? tool_fail(c, "cannot write the footprint") : TOOL_OK;
 }
 
@@ -303,7 +317,7 @@ static int run_config(const struct load_where *where, const struct load_table *g
 
 	if (status)
 		return status;
-	status = config->footprint ? print_footprint(c, &trace.footprint, format)
+	status = config->footprint ? print_footprint(where, config, &trace, format)
 				   : replay_trace(where, given, path, &trace, format);
 	trace_unload(&trace);
 	return status;

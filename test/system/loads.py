@@ -312,6 +312,29 @@ def replay_counts_the_trace(t):
 
 
 @case
+def the_ceiling_is_of_gets(t):
+    """A trace of a Set and a Get of each key: all Gets may hit, though half the requests are new."""
+    path = t.path("t.csv")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("key,op\n")
+        for key in range(500):
+            f.write(f"{key},set\n{key},get\n")
+        f.write("0,delete\n0,get\n0,get\n")
+    for on_miss, most in (("fill", 501), ("ignore", 500)):
+        given = ("--columns", "key,op", "--on-miss", on_miss, path)
+        report = report_of(replay(t, "--cache-objects", "6400", *given))
+        r = report["result"]
+        assert (r["gets"], r["hits"]) == (502, most), r
+        assert abs(report["trace"]["hit_ratio_max"] - most / 502) < 1e-9, report["trace"]
+        page = t.forge("replay", "--cache-objects", "6400", *given).expect(0).out.decode()
+        line = next(l for l in page.splitlines() if l.startswith("hit ratio"))
+        words = "asked for or stored" if on_miss == "fill" else "stored"
+        assert f"ceiling {100 * most / 502:.2f} % (ids that were {words} before)" in line, line
+        out = t.forge("replay", "--footprint", *given).expect(0).out.decode()
+        assert f"hit_ratio_max  {most / 502:.6f}\n" in out, out
+
+
+@case
 def the_footprint_alone(t):
     write_ids(t.path("t.u32"), [5, 6, 5, 5])
     out = t.forge("replay", "--footprint", t.path("t.u32")).expect(0).out.decode()
