@@ -72,19 +72,22 @@ enum found { FOUND_NO_POOL, FOUND_UNREADABLE, FOUND_LEFT, FOUND_RUBBISH, FOUND_E
 
 /*
  * Is it a pool, or was it one?  The reason if it cannot be told.  One whose maker was killed may be
- * empty, as may be what a stranger is about to fill: it must be named.
+ * empty, as may be what a stranger is about to fill: it must be named.  Under the name of a
+ * server's own pool nobody else makes files, so there it is known also by zeroes, which is what it
+ * has while its memory is faulted in, until it is formatted.
  */
-static enum found look_at_magic(const char *where, bool named, char *text, size_t text_bytes)
+static enum found look_at_head(const char *where, bool named, char *text, size_t text_bytes)
 {
-	uint64_t magic;
-	char ignored[256];
-	int status = shm_peek(where, &magic, sizeof(magic), text, text_bytes);
+	uint64_t head[LAYOUT_SUPERBLOCK_BYTES / 8];
+	size_t bytes = 0;
 
-	if (status && status != FORGE_E_POOL_TRUNCATED)
+	if (shm_peek_most(where, head, sizeof(head), &bytes, text, text_bytes))
 		return FOUND_UNREADABLE;
-	if (status && named && shm_peek(where, &magic, 1, ignored, sizeof(ignored)))
+	if (bytes >= sizeof(head[0]) && head[0] == LAYOUT_MAGIC)
 		return FOUND_RUBBISH;
-	return status || magic != LAYOUT_MAGIC ? FOUND_NO_POOL : FOUND_RUBBISH;
+	if (own_pool_is(where))
+		return layout_is_of_a_pool(head, bytes) ? FOUND_RUBBISH : FOUND_NO_POOL;
+	return named && bytes == 0 ? FOUND_RUBBISH : FOUND_NO_POOL;
 }
 
 static void say_who(const char *where, char *text, size_t text_bytes)
@@ -125,7 +128,7 @@ static enum found collect(const struct config *config, const char *where, char *
 	struct shm_hold *hold;
 	char error[512];
 	bool named = config->pool != NULL;
-	enum found found = look_at_magic(where, named, text, text_bytes);
+	enum found found = look_at_head(where, named, text, text_bytes);
 	int status;
 
 	if (found != FOUND_RUBBISH)
@@ -138,7 +141,7 @@ static enum found collect(const struct config *config, const char *where, char *
 	if (status)
 		return FOUND_ERROR;
 	/* What was seen before the lock may have been replaced by then. */
-	found = look_at_magic(where, named, text, text_bytes);
+	found = look_at_head(where, named, text, text_bytes);
 	if (found == FOUND_RUBBISH)
 		found = judge(config, where, text, text_bytes);
 	if (found == FOUND_RUBBISH && !config->dry_run &&

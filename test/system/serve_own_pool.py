@@ -13,6 +13,9 @@ from harness import PATIENCE_S, case, main
 from memcache import Server, wait_until
 
 
+NO_PROCESS = 1 << 22  # the kernel's numbers are smaller
+
+
 def path_of(s):
     return "/dev/shm" + s.pool.removeprefix("shm:")
 
@@ -109,6 +112,36 @@ def so_does_gc(t):
     done = t.forge("gc", "--pool", busy.pool).expect(0)
     assert done.out.startswith(b"left "), done.out
     busy.say(b"get a\r\n", b"VALUE a 0 1\r\nx\r\nEND\r\n")
+
+
+def unmade(content):
+    """What a server leaves that is killed before its pool is formatted, with a number of no process."""
+    path = f"/dev/shm/forge-serve-{NO_PROCESS + os.getpid()}"
+    with open(path, "xb") as f:
+        f.write(content)
+    return path, "shm:/" + os.path.basename(path)
+
+
+@case
+def one_that_was_killed_at_making_it_leaves_nothing(t):
+    for content in (b"", bytes(1 << 20)):
+        path, pool = unmade(content)
+        done = t.forge("gc", "--pool", pool)
+        assert not os.path.exists(path), done  # by this, or by a server that another test has started
+        path, pool = unmade(content)
+        s = own(t)
+        assert not os.path.exists(path) and s.end() == (0, "")
+
+
+@case
+def what_is_no_pool_keeps_its_name(t):
+    path, pool = unmade(bytes(4000) + b"x" + bytes(1 << 20))
+    try:
+        t.forge("gc", "--pool", pool).expect(2, b"", "not a FORGE pool")
+        s = own(t)
+        assert os.path.exists(path) and s.end() == (0, "")
+    finally:
+        os.unlink(path)
 
 
 @case
