@@ -68,7 +68,8 @@ static void test_dead_percent(void **state)
 		      (unsigned long long)seldom, (unsigned long long)by_policy,
 		      (unsigned long long)often);
 	assert_true(seldom < by_policy && by_policy < often);
-	assert_int_equal(by_policy, compacted_at(19)); /* forge's share */
+	/* Forge's share; polls go by time, so not to a group. */
+	assert_in_range(compacted_at(19), by_policy - by_policy / 16, by_policy + by_policy / 16);
 }
 
 int main(void)
