@@ -49,11 +49,10 @@ static int export_bytes(const struct shm_place *p, int fd, struct error_out e, u
 		return shm_fail(e, FORGE_E_INVAL, "%s is not a regular file: name the pool's file",
 				p->where);
 	if (s.st_size == 0)
-		return shm_fail(
-		    e, FORGE_E_POOL_TRUNCATED,
-		    "%s is empty: it is being created, or its creation was cut short; if "
-		    "it stays so, remove it and create the pool again",
-		    p->where);
+		return shm_fail(e, FORGE_E_POOL_TRUNCATED,
+				"%s is empty: wait until its memory node says 'ready'; if none is "
+				"making it, 'forge gc --pool' with this name removes it",
+				p->where);
 	if ((uint64_t)s.st_size < SHM_EXPORT_BYTES_MIN || s.st_size % 8 != 0)
 		return shm_fail(
 		    e, FORGE_E_POOL_TRUNCATED,

@@ -257,6 +257,14 @@ def gc_removes_what_no_node_can_serve(t):
 
 
 @case
+def an_empty_pool_says_what_to_do(t):
+    open(t.shm_file, "wb").close()
+    t.on_pool("stat").expect(2, b"", ("is empty", "wait until its memory node says 'ready'", "'forge gc --pool'"))
+    t.on_pool("gc").expect(0)
+    assert not os.path.exists(t.shm_file)
+
+
+@case
 def gc_leaves_what_never_was_a_pool(t):
     with open(t.shm_file, "wb") as f:
         f.write(b"precious" * 1000)
