@@ -50,6 +50,23 @@ static void warn_hit_ratio(struct bench_report *r)
 	}
 }
 
+/* A worker fills a group for each queue and keeps one in hand, in pools too small for more. */
+#define GROUPS_PER_WORKER (RING_QUEUES + 1)
+
+static void warn_no_space(struct bench_report *r)
+{
+	const struct bench_result *b = r->result;
+
+	if (b->tally.sets_no_space)
+		warn(
+		    r,
+		    "%llu Sets found no space: %u worker%s need %llu groups, %u each, and the pool "
+		    "has %u; raise --cache-percent or --size, or lower --threads or --open-groups",
+		    (unsigned long long)b->tally.sets_no_space, b->workers,
+		    b->workers == 1 ? "" : "s", (unsigned long long)b->workers * GROUPS_PER_WORKER,
+		    GROUPS_PER_WORKER, b->plan.chunk_count);
+}
+
 void report_warn(struct bench_report *r)
 {
 	const struct bench_tally *n = &r->result->tally;
@@ -77,9 +94,7 @@ void report_warn(struct bench_report *r)
 	if (n->sets_again)
 		warn(r, "%llu Sets were given up because others kept changing the key",
 		     (unsigned long long)n->sets_again);
-	if (n->sets_no_space)
-		warn(r, "%llu Sets found no space: the pool is too small for so many workers",
-		     (unsigned long long)n->sets_no_space);
+	warn_no_space(r);
 	if (n->sets_too_large)
 		warn(r, "%llu Sets were refused: values above %u bytes do not fit this pool",
 		     (unsigned long long)n->sets_too_large, r->result->plan.value_bytes_max);

@@ -278,6 +278,17 @@ def a_pool_larger_than_wished_for_is_warned_about(t):
     assert not any("wished" in w for w in report["warnings"]), report["warnings"]
 
 
+@case
+def too_few_groups_for_the_workers_are_warned_about(t):
+    few = ("-t", "3", "-P", "2", "--keys", "5k", "--ops", "20k")
+    report = report_of(bench(t, *few))
+    words = "6 workers need 18 groups, 3 each, and the pool has 7; raise --cache-percent or --size"
+    assert report["result"]["sets_no_space"] > 0
+    assert any("Sets found no space" in w and words in w for w in report["warnings"]), report["warnings"]
+    report = report_of(bench(t, *few, "-c", "40"))
+    assert report["result"]["sets_no_space"] == 0, report["result"]
+
+
 # ---- replay ------------------------------------------------------------------------------------
 
 def write_ids(path, ids):
