@@ -72,6 +72,17 @@ def the_page(t, pool, reached):
 
 
 @case
+def targets_without_their_traces_are_skipped(t):
+    for target in ("hit-ratio", "compaction", "fill"):
+        done = subprocess.run(["make", "-C", SOURCE_ROOT, "--no-print-directory", "-o", "all", target],
+                              env={**t.env, "FORGE_SHARED": t.path("nothing")}, capture_output=True,
+                              timeout=PATIENCE_S, check=False)
+        assert done.returncode == 0 and done.stderr == b"", done
+        lines = done.stdout.decode().splitlines()
+        assert len(lines) == 1 and lines[0].startswith("skipped: "), done
+
+
+@case
 def the_page_is_whole(t):
     the_page(t, "shm", "shared memory of this host")
 
