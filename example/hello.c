@@ -2,7 +2,7 @@
  * hello.c: store a value in a FORGE pool, find it again, count, and let something expire.
  *
  *	cc hello.c $(pkg-config --cflags --libs forge) -o hello
- *	forge node --size 64M &
+ *	forge node --size 64M		(in a terminal of its own; wait until it says "ready")
  *	./hello [POOL]
  */
 #include <forge/forge.h>
