@@ -377,7 +377,11 @@ struct forge_entry {
  */
 int forge_scan_open(struct forge_session *, struct forge_scan **scan);
 
-/* The next key.  0, FORGE_MISS when there is none, FORGE_E_NODE, FORGE_E_FORKED. */
+/*
+ * The next key.  0, FORGE_MISS when there is none, FORGE_E_NODE, FORGE_E_FORKED.  Of several memory
+ * nodes the keys of those that live come before FORGE_E_NODE; called again it goes on with the lost
+ * ones.
+ */
 int forge_scan_next(struct forge_scan *, struct forge_entry *entry);
 
 /* How far it is, from 0 to 1. */

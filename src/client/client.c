@@ -123,12 +123,10 @@ void client_member(struct client *c, uint32_t member, struct client_member *out)
 		out->partitions += c->table[p] == member;
 }
 
-const char *client_owner_name(struct client *c, struct cache_key key)
+const char *client_member_name(struct client *c, uint32_t member)
 {
 	if (c->member_count == 1)
 		return c->names[0];
-	uint32_t member = c->table[spread_partition(hash_key(key.data, key.bytes))];
-
 	client_lock(c);
 	const char *name = c->members[member].name;
 
@@ -138,6 +136,15 @@ const char *client_owner_name(struct client *c, struct cache_key key)
 		if (c->places[i] == c->record.member[member].name)
 			name = c->names[i];
 	return name;
+}
+
+const char *client_owner_name(struct client *c, struct cache_key key)
+{
+	uint32_t member = 0;
+
+	if (c->member_count > 1)
+		member = c->table[spread_partition(hash_key(key.data, key.bytes))];
+	return client_member_name(c, member);
 }
 
 void client_losses(const struct client *c, uint64_t *losses, uint64_t *returns)

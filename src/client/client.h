@@ -76,9 +76,11 @@ struct client_member {
 void client_member(struct client *, uint32_t member, struct client_member *out);
 
 /*
- * The name of the memory node that key is on, also while that cannot be reached; valid as long as
- * the client.  NULL if it was given under another name than the cache knows it by.  Any thread.
+ * The name of a member, or of the one that key is on, also while that cannot be reached; valid as
+ * long as the client.  NULL if it was given under another name than the cache knows it by.  Any
+ * thread.
  */
+const char *client_member_name(struct client *, uint32_t member);
 const char *client_owner_name(struct client *, struct cache_key key);
 
 /* How often a member was lost, and came back. */

@@ -2,6 +2,7 @@
 #include "client/scan.h"
 
 #include "cache/scan.h"
+#include "layout/spread.h"
 
 /* Flows at once: more would take memory and gain little. */
 #define FLOWS_MAX 32u
@@ -112,7 +113,25 @@ static MAY_WAIT int run_page(struct page *p, struct flows *set)
 	return p->status;
 }
 
-int scan_page(struct scan *s, struct flows *set, scan_fn each, void *context)
+_Static_assert(SPREAD_NODES_MAX <= 64, "a bit of a scan for each memory node");
+
+/* On to the next node that is wanted. */
+static void next_member(struct scan *s, const struct client *c)
+{
+	s->bucket = s->bucket_count = 0;
+	do {
+		s->member++;
+	} while (s->only && s->member < client_member_count(c) && !(s->only >> s->member & 1));
+}
+
+/* Those that live are done: say so, and begin with the others again. */
+static int begin_with_lost(struct scan *s)
+{
+	*s = (struct scan){.member = (uint32_t)__builtin_ctzll(s->lost), .only = s->lost};
+	return FORGE_E_NODE;
+}
+
+static MAY_WAIT int scan_buckets_of(struct scan *s, struct flows *set, scan_fn each, void *context)
 {
 	struct view *view = session_view(set->session);
 	struct cache *cache;
@@ -133,17 +152,32 @@ int scan_page(struct scan *s, struct flows *set, scan_fn each, void *context)
 	p.end = (uint32_t)min_u64(
 	    buckets, s->bucket + (uint64_t)(set->loop ? PAGE_BUCKETS : PAGE_BUCKETS_NOW));
 	status = run_page(&p, set);
-	if (status)
-		return status;
-	s->bucket = p.end;
-	if (s->bucket == buckets)
-		*s = (struct scan){.member = s->member + 1};
-	return 0;
+	if (!status)
+		s->bucket = p.end;
+	return status;
+}
+
+int scan_page(struct scan *s, struct flows *set, scan_fn each, void *context)
+{
+	const struct client *c = session_client(set->session);
+
+	if (s->member == client_member_count(c))
+		return begin_with_lost(s);
+	int status = scan_buckets_of(s, set, each, context);
+
+	if (status == FORGE_E_NODE && client_member_count(c) > 1) {
+		s->lost |= UINT64_C(1) << s->member;
+		next_member(s, c);
+		return 0;
+	}
+	if (!status && s->bucket == s->bucket_count)
+		next_member(s, c);
+	return status;
 }
 
 int scan_is_over(const struct scan *s, const struct client *c)
 {
-	return s->member == client_member_count(c);
+	return s->member == client_member_count(c) && !s->lost;
 }
 
 double scan_progress(const struct scan *s, const struct client *c)

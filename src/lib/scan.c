@@ -99,6 +99,18 @@ static int fill_page(struct forge_scan *scan)
 	return status;
 }
 
+/* Of several memory nodes the first that is lost is named. */
+static int fail(const struct forge_scan *scan, int status)
+{
+	const struct forge_client *c = scan->session->client;
+	const char *name = NULL;
+
+	if (status == FORGE_E_NODE && scan_lost(&scan->at))
+		name =
+		    client_member_name(c->client, (uint32_t)__builtin_ctzll(scan_lost(&scan->at)));
+	return lib_fail(status, "pool %s: %s", name ? name : c->pool_name, status_sentence(status));
+}
+
 int forge_scan_next(struct forge_scan *scan, struct forge_entry *entry)
 {
 	int status =
@@ -111,8 +123,7 @@ int forge_scan_next(struct forge_scan *scan, struct forge_entry *entry)
 			return FORGE_MISS;
 		status = fill_page(scan);
 		if (status)
-			lib_fail(status, "pool %s: %s", scan->session->client->pool_name,
-				 status_sentence(status));
+			return fail(scan, status);
 	}
 	if (!status)
 		*entry = scan->page.entries[scan->page.next++];

@@ -120,9 +120,11 @@ int tool_flow_error(const struct command *c, const char *pool_name, int status)
 
 	if (status == FORGE_E_AGAIN)
 		remedy = "try again";
-	else if (status == FORGE_E_NODE)
+	else if (status == FORGE_E_NODE && strstr(pool_name, "://"))
 		remedy = "start its memory node again, or give a busy one longer (?timeout= "
 			 "behind its name)";
+	else if (status == FORGE_E_NODE)
+		remedy = "start its memory node again with 'forge node'";
 	else if (status == FORGE_E_SPREAD)
 		remedy = "name them as they are now";
 	else if (status == FORGE_E_NO_SPACE)

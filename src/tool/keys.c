@@ -37,7 +37,9 @@ static const struct opts_table table = {
     .sentence =
 	"Print every key of the pool, one a line, in no order; bytes that are not printable "
 	"ASCII, spaces and backslashes as \\xHH.  Others may go on changing the pool: a key "
-	"that is there all the time is printed, at least once.  Exit status: 0 there were "
+	"that is there all the time is printed, at least once.  Of several memory nodes the keys "
+	"of those that live are printed, then an error names the others.  Exit status: 0 there "
+	"were "
 	"some, 1 none, 2 error.",
     .options = options,
     .option_count = ARRAY_COUNT(options),
@@ -90,7 +92,24 @@ static MAY_WAIT int collect(struct attached *a, struct share *share, struct scan
 	return status;
 }
 
-/* One attachment.  0, or the exit status to end with. */
+/* All that was lost is named; what can be done is the same for each. */
+static int flow_error(const struct config *config, struct client *c, const struct scan *at,
+		      int status)
+{
+	char names[1024] = "";
+	size_t n = 0;
+
+	for (uint32_t m = 0; status == FORGE_E_NODE && m < client_member_count(c); m++) {
+		const char *name = client_member_name(c, m);
+
+		if (scan_lost(at) >> m & 1 && name && n < sizeof(names))
+			n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", n ? "," : "",
+					      name);
+	}
+	return tool_flow_error(&command_keys, n ? names : config->pool, status);
+}
+
+/* One attachment; what was found is printed, whatever ended it.  0, or the exit status. */
 static int print_share(const struct config *config, struct share *s, struct scan *at, int *is_over)
 {
 	char *text = NULL;
@@ -104,13 +123,13 @@ static int print_share(const struct config *config, struct share *s, struct scan
 	int status = s->out ? collect(&a, s, at) : FORGE_E_NO_MEMORY;
 
 	*is_over = scan_is_over(at, a.client);
-
 	if (s->out && (ferror(s->out) | fclose(s->out)))
 		status = FORGE_E_NO_MEMORY;
-	tool_detach(&a);
+	/* The names belong to the client, and nobody who is attached waits for a reader. */
 	if (status)
-		exit_status = tool_flow_error(&command_keys, config->pool, status);
-	else if (fwrite(text, 1, bytes, stdout) != bytes || fflush(stdout) != 0)
+		exit_status = flow_error(config, a.client, at, status);
+	tool_detach(&a);
+	if (text && (fwrite(text, 1, bytes, stdout) != bytes || fflush(stdout) != 0))
 		exit_status = tool_fail(&command_keys, "cannot write the keys: %m");
 	free(text);
 	return exit_status;

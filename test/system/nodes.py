@@ -289,6 +289,40 @@ def who_has_a_key_that_is_refused_is_named(t):
 
 
 @case
+def the_keys_of_the_nodes_that_live_are_given(t):
+    """Then the error that names the dead one: by `forge keys` and by the library, begun before or after."""
+    forge = module(t)
+    nodes = Nodes(t)
+    everything = {f"key{i}" for i in range(300)}
+    with forge.Cache(t.pool) as c:
+        for key in everything:
+            c.set(key, b"v")
+
+        scan = c.entries()
+        seen = [next(scan).key]
+        nodes.kill(0, with_its_memory=True)
+        wait_until(lambda: len(c.get_many(everything)) < 300, "the loss is not noticed")
+        live = {key.encode() for key in c.get_many(everything)}
+        try:
+            for entry in scan:
+                seen.append(entry.key)
+        except forge.Error as error:
+            assert error.name == "FORGE_E_NODE" and nodes.names[0] in str(error), error
+        else:
+            raise AssertionError("the scan ends as if nothing was lost")
+        assert live <= set(seen), live - set(seen)
+    said = t.on_pool("keys")
+    last = said.err.decode().splitlines()[-1]
+    assert said.code == 2 and last.startswith(f"forge keys: {nodes.names[0]}: the memory node is gone"), said
+    assert "timeout" not in last, last  # in shared memory nobody waits
+    assert {key.encode() for key in said.out.decode().split()} == live, said
+    assert nodes.names[1] not in last, said
+    nodes.again(0)
+    t.on_pool("set", "one", "more").expect(0)
+    assert len(keys(t)) == len(live) + 1
+
+
+@case
 def a_lost_member_is_named(t):
     """By the name it had; and it is shown as one that cannot be reached."""
     nodes = Nodes(t, 3)
