@@ -195,6 +195,7 @@ int cache_reserve_try(struct cache *c)
 		lane->reserving = 1;
 		status = fetch_chunk(c);
 		lane->reserving = 0;
+		lane->starved = lane->reserve_count > 0 ? 0 : lane->starved + c->evict->emptied;
 	} else if (lane->side && side_is_busy(lane->side)) {
 		side_help(lane->side, c->worker);
 	} else {
@@ -228,7 +229,13 @@ static int out_of_patience(const struct cache *c, struct patience *p)
 	return ++p->tries > BARREN_TRIES_MAX && now_us - p->since_us > BARREN_US_MAX;
 }
 
-int cache_reserve(struct cache *c)
+/*
+ * Looks at empty rings after which who has another way goes it: an eviction that others are at
+ * takes no longer.  It is counted for the lane, so that what follows does not wait as long again.
+ */
+#define STARVED_LOOKS_MAX 16u
+
+int cache_reserve(struct cache *c, int other_way)
 {
 	struct lane *lane = c->lane;
 	struct patience patience = {0};
@@ -248,8 +255,11 @@ int cache_reserve(struct cache *c)
 		try -= status == FORGE_MISS; /* whoever is at it has a bound */
 		if (status < 0)
 			return status;
-		if (lane->reserve_count == 0 && out_of_patience(c, &patience))
+		if (lane->reserve_count > 0)
+			return 0;
+		if (out_of_patience(c, &patience) ||
+		    (other_way && lane->starved >= STARVED_LOOKS_MAX))
 			break;
 	}
-	return lane->reserve_count > 0 ? 0 : FORGE_E_NO_SPACE;
+	return FORGE_E_NO_SPACE;
 }

@@ -361,9 +361,10 @@ MAY_WAIT int cache_recover(struct cache *);
 
 /*
  * Make sure the lane's reserve holds a chunk: free ring, compaction, eviction.  One flow of a lane
- * at a time (lane->refilling).  Waits.  0, FORGE_E_NO_SPACE, FORGE_E_DEADLINE, FORGE_E_NODE.
+ * at a time (lane->refilling).  Who can do without goes on after a few looks at empty rings
+ * (other_way).  Waits.  0, FORGE_E_NO_SPACE, FORGE_E_DEADLINE, FORGE_E_NODE.
  */
-MAY_WAIT int cache_reserve(struct cache *);
+MAY_WAIT int cache_reserve(struct cache *, int other_way);
 
 /*
  * From now on chunks are fetched on the side, before they are needed, while this worker waits for

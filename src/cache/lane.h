@@ -121,6 +121,7 @@ struct lane {
 	 * share, and who needs a chunk meanwhile waits for it, or brings on the side that does it.
 	 */
 	uint8_t reserving;
+	uint32_t starved;  /* looks that found the rings empty, since there last was a chunk */
 	uint8_t is_low;	   /* a chunk will soon be needed, and nobody has begun to see to it */
 	struct side *side; /* which may be what is reserving */
 	struct lane_sealed sealed;

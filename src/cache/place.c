@@ -33,7 +33,38 @@ static int take(struct cache *c, uint32_t stream, uint32_t units, struct lane_pl
  * No chunk is to be had: each is in somebody's hand, and some may be in ours, as groups bound for
  * the other ring, which fills slowly.  Put the object there, or seal one of ours, so that it can
  * be evicted; otherwise a few workers on a small pool would keep all chunks open for ever.
+ *
+ * Where threads are many for the chunks this is the usual case, and a lane that waited as long as
+ * for damaged rings would stand still for what a thread holds that has nothing to do.  So who has
+ * room in another group, or a group to seal that is as good as full, waits for a few looks only.
  */
+static int has_other_way(const struct lane *lane, uint32_t stream, uint32_t units)
+{
+	for (uint32_t i = 1; i < LANE_STREAMS; i++) {
+		uint32_t other = (stream + i) % LANE_STREAMS;
+
+		if (lane_fit(lane, other, units) || lane_is_crowded(lane, other))
+			return 1;
+	}
+	return 0;
+}
+
+/* The stream with a group to seal: one that is as good as full, or any; LANE_STREAMS: none. */
+static uint32_t sealable(const struct lane *lane, uint32_t stream)
+{
+	uint32_t any = LANE_STREAMS;
+
+	for (uint32_t i = 1; i <= LANE_STREAMS; i++) {
+		uint32_t other = (stream + i) % LANE_STREAMS;
+
+		if (lane_is_crowded(lane, other))
+			return other;
+		if (any == LANE_STREAMS && lane->filling_count[other] > 0)
+			any = other;
+	}
+	return any;
+}
+
 static MAY_WAIT int find_room_elsewhere(struct cache *c, uint32_t stream, uint32_t units,
 					struct lane_place *place)
 {
@@ -43,16 +74,13 @@ static MAY_WAIT int find_room_elsewhere(struct cache *c, uint32_t stream, uint32
 	for (uint32_t i = 1; i <= LANE_STREAMS; i++)
 		if (take(c, (stream + i) % LANE_STREAMS, units, place) == 0)
 			return 0;
-	for (uint32_t i = 1; i <= LANE_STREAMS; i++) {
-		uint32_t other = (stream + i) % LANE_STREAMS;
+	uint32_t other = sealable(lane, stream);
 
-		if (lane->filling_count[other] > 0) {
-			int status = cache_close_group(c, other);
+	if (other == LANE_STREAMS)
+		return FORGE_E_NO_SPACE;
+	int status = cache_close_group(c, other);
 
-			return status ? status : FORGE_E_AGAIN;
-		}
-	}
-	return FORGE_E_NO_SPACE;
+	return status ? status : FORGE_E_AGAIN;
 }
 
 /* Close, reserve and open, until a group of the stream has room; FORGE_E_AGAIN: go on. */
@@ -60,15 +88,19 @@ static MAY_WAIT int refill(struct cache *c, uint32_t stream, uint32_t units,
 			   struct lane_place *place)
 {
 	struct lane *lane = c->lane;
-	int status = cache_make_way(c, stream);
+	int status = cache_make_way(c, stream), other_way = 0;
 
-	if (!status)
-		status = cache_reserve(c);
+	if (!status) {
+		other_way = has_other_way(lane, stream, units);
+		status = cache_reserve(c, other_way);
+	}
 	if (!status && lane_may_open(lane, stream, units))
 		status = lane_open(lane, c->worker, stream);
-	if (status == FORGE_E_NO_SPACE)
-		return find_room_elsewhere(c, stream, units, place);
-	return status ? status : take(c, stream, units, place);
+	if (status != FORGE_E_NO_SPACE)
+		return status ? status : take(c, stream, units, place);
+	status = find_room_elsewhere(c, stream, units, place);
+	/* Fibers of this lane may have used the other way up. */
+	return status == FORGE_E_NO_SPACE && other_way ? FORGE_E_AGAIN : status;
 }
 
 /*

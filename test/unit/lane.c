@@ -50,7 +50,7 @@ static struct lane_place put(uint32_t units)
 
 	if (!g) {
 		assert_int_equal(cache_make_way(&rig.cache, RING_SMALL), 0);
-		assert_int_equal(cache_reserve(&rig.cache), 0);
+		assert_int_equal(cache_reserve(&rig.cache, 0), 0);
 		assert_true(lane_may_open(lane, RING_SMALL, units));
 		assert_int_equal(lane_open(lane, &rig.worker, RING_SMALL), 0);
 		g = lane_fit(lane, RING_SMALL, units);
