@@ -38,8 +38,21 @@ int main(int argc, char **argv)
 	else
 		printf("sky: %.*s\n", (int)value.bytes, (const char *)value.data);
 
-	check(forge_delete(session, sky), "delete");
-	printf("then: %s\n", forge_status_text(check(forge_get(session, sky, &value), "get")));
+	uint64_t visits = 0;
+
+	check(forge_add(session, forge_text("visits"),
+			&(struct forge_item){.value = forge_text("0")}),
+	      "add");
+	check(forge_incr(session, forge_text("visits"), 1, &visits), "count");
+	printf("visits: %llu\n", (unsigned long long)visits);
+
+	struct forge_item soon = {.value = forge_text("soon gone"),
+				  .expiry = forge_expire_after_ms(1)};
+
+	check(forge_set(session, sky, &soon), "set");
+	while (check(forge_get(session, sky, &value), "get") != FORGE_MISS)
+		;
+	printf("then: %s\n", forge_status_text(FORGE_MISS));
 
 	forge_session_close(session);
 	check(forge_close(client), "close");

@@ -58,15 +58,16 @@ def main():
                   f"{duration(l['p999']):>8}")
 
     share = {k: 100 * v["share"] for k, v in r["verbs"]["by_purpose"].items()}
-    print("\nshare of verbs      hotness  eviction   space  Get and Set")
-    print(f"  {'FORGE, this run':17} {share['hotness']:7.1f} % {share['eviction']:7.1f} % "
-          f"{share['space'] + share['compaction']:5.1f} % {share['index'] + share['data'] + share['control']:10.1f} %")
+    print("\nshare of verbs      hotness  eviction  compaction    space  Get and Set")
+    print(f"  {'FORGE, this run':17} {share['hotness']:5.1f} % {share['eviction']:7.1f} % "
+          f"{share['compaction']:9.1f} % {share['space']:6.1f} % "
+          f"{share['index'] + share['data'] + share['control']:10.1f} %")
+    print("  published, of another load on another network (YCSB, RDMA, cache 10 %, 16 threads):")
     for label, hotness, eviction, rest in PUBLISHED:
-        print(f"  {label:17} {hotness:7.1f} % {eviction:7.1f} %       - {rest:10.1f} %")
-    print("  (those below: published for YCSB on RDMA, cache 10 %, 16 threads)")
+        print(f"  {label:17} {hotness:5.1f} % {eviction:7.1f} % {'-':>11} {'-':>8} {rest:10.1f} %")
 
     plan = stat["plan"]
-    print(f"\nfill factor   {scan['fill_factor']:.1%} of all chunk space holds live objects, "
+    print(f"\nlive share    {scan['live_share']:.1%} of all chunk space holds live objects, "
           f"{scan['objects']:,} of them")
     print(f"capacity      {plan['capacity_objects']:,} objects of {plan['object_bytes']} bytes: "
           f"{size(plan['capacity_objects'] * plan['object_bytes'])} of a pool of "

@@ -3,6 +3,9 @@ import json
 import subprocess
 import sys
 
+# A table is seen line by line, through a pipe as well: some take many minutes.
+sys.stdout.reconfigure(line_buffering=True)
+
 
 def report_of(argv):
     """The report that a program prints; when it fails, the end, with what it said."""

@@ -86,7 +86,7 @@ def main():
           "lies there")
     print(f"{'values of':26}" + "".join(f"{f'{s} B':>9}" for s in SIZES))
     print(f"  {'objects there':24}" + "".join(f"{s['scan']['objects']:9}" for s in stats))
-    print(f"  {'chunks filled':24}" + "".join(f"{s['sealed']['fill_factor']:9.1%}" for s in stats))
+    print(f"  {'sealed fill':24}" + "".join(f"{s['sealed']['sealed_fill']:9.1%}" for s in stats))
     print(f"  {'object, stored':24}" + "".join(
         f"{s['scan']['object_bytes'] / s['scan']['objects']:9.1f}" for s in stats)
         + f"   a header of {HEADER_BYTES}, key, value, to a multiple of 16")

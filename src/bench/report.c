@@ -106,11 +106,6 @@ void report_warn(struct bench_report *r)
 		     (unsigned long long)n->refused);
 }
 
-double report_fill_factor(const struct plan *p)
-{
-	return (double)(plan_expected_objects(p) * plan_expected_bytes(p)) / p->chunk_bytes;
-}
-
 static void print_pool(const struct bench_report *r, FILE *out)
 {
 	const struct plan *p = &r->result->plan;
@@ -122,7 +117,7 @@ static void print_pool(const struct bench_report *r, FILE *out)
 		" groups of %u, fill factor %.1f %%\n",
 		text_bytes(&pool, all.pool_bytes), r->result->policy,
 		text_grouped(&capacity, all.objects), all.chunks, plan_expected_objects(p),
-		100 * report_fill_factor(p));
+		100 * plan_fill_factor(p));
 	if (all.nodes > 1)
 		fprintf(out, "              on %u memory nodes\n", all.nodes);
 	fprintf(out, "              a compute node's local memory %s\n",
@@ -260,17 +255,22 @@ double report_sealed_fill(const struct bench_result *b)
 static void print_housekeeping(const struct bench_report *r, FILE *out)
 {
 	const struct cache_counters *c = &r->result->cache;
+	uint64_t verbs = fab_counts_of_purpose(&r->result->verbs, FAB_COMPACTION).verbs;
 	struct text text[6];
 
 	fprintf(
 	    out,
-	    "housekeeping  %s groups sealed, %.1f %% full; %s regrouped, %s requeued, %s "
+	    "housekeeping  %s groups sealed, sealed fill %.1f %%; %s regrouped, %s requeued, %s "
 	    "compacted; "
 	    "%s objects rescued, %s dropped\n",
 	    text_grouped(&text[0], c->groups_sealed), 100 * report_sealed_fill(r->result),
 	    text_grouped(&text[1], c->groups_regrouped), text_grouped(&text[2], c->groups_requeued),
 	    text_grouped(&text[3], c->groups_compacted), text_grouped(&text[4], c->objects_rescued),
 	    text_grouped(&text[5], c->objects_dropped));
+	if (verbs > 0 && c->groups_compacted == 0)
+		fprintf(out,
+			"              verbs of compaction: which objects are dead was published "
+			"and READ; no group was compacted\n");
 }
 
 int report_print(const struct bench_report *r, FILE *out)

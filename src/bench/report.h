@@ -55,9 +55,6 @@ struct bench_report {
  */
 void report_warn(struct bench_report *);
 
-/* Share of the pool's chunk space that holds objects when groups are full of expected ones. */
-double report_fill_factor(const struct plan *);
-
 /* Share of the chunks that were sealed in the run which objects and TWIMs filled; 0: none was. */
 double report_sealed_fill(const struct bench_result *);
 

@@ -117,7 +117,7 @@ static json_t *pool(struct out *o, const struct bench_report *r)
 	put_count(o, j, "capacity_objects", all.objects);
 	put_count(o, j, "metadata_bytes", all.metadata_bytes);
 	put_count(o, j, "compute_node_bytes", r->result->client_memory_bytes);
-	put(o, j, "fill_factor", json_real(report_fill_factor(p)));
+	put(o, j, "fill_factor", json_real(plan_fill_factor(p)));
 	return j;
 }
 

@@ -416,9 +416,7 @@ uint64_t plan_capacity_objects(const struct plan *p)
 int plan_print(const struct plan *p, char *text, size_t text_bytes)
 {
 	uint32_t stored = (uint32_t)plan_expected_bytes(p);
-	uint32_t in_group = plan_expected_objects(p);
 	uint64_t objects = plan_capacity_objects(p);
-	double fill = (double)in_group * stored / plan_group_bytes(p, in_group);
 
 	return snprintf(
 	    text, text_bytes,
@@ -426,7 +424,7 @@ int plan_print(const struct plan *p, char *text, size_t text_bytes)
 	    "policy              %s\n"
 	    "chunks              %u of %u bytes\n"
 	    "group               %u objects of %u bytes expected (%u stored), at most %u objects\n"
-	    "fill factor         %.1f %% of a chunk's object space\n"
+	    "fill factor         %.1f %% of a chunk, full of expected objects\n"
 	    "effective capacity  %" PRIu64 " objects, %" PRIu64 " bytes of keys and values\n"
 	    "metadata            %" PRIu64 " bytes, %.1f %% of the pool\n"
 	    "index               %u buckets of %u bytes, %.2f slots an object\n"
@@ -435,10 +433,11 @@ int plan_print(const struct plan *p, char *text, size_t text_bytes)
 	    "hot words           %" PRIu64 " bytes: cursors and 2 x %u OFM rows of %u bytes\n"
 	    "eviction window     %u groups\n"
 	    "compute nodes       at most %u\n",
-	    p->pool_bytes, p->policy, p->chunk_count, p->chunk_bytes, in_group, p->object_bytes,
-	    stored, p->group_objects, 100 * fill, objects, objects * p->object_bytes,
-	    plan_metadata_bytes(p), 100.0 * (double)plan_metadata_bytes(p) / (double)p->pool_bytes,
-	    p->bucket_count, p->bucket_bytes,
+	    p->pool_bytes, p->policy, p->chunk_count, p->chunk_bytes, plan_expected_objects(p),
+	    p->object_bytes, stored, p->group_objects, 100 * plan_fill_factor(p), objects,
+	    objects * p->object_bytes, plan_metadata_bytes(p),
+	    100.0 * (double)plan_metadata_bytes(p) / (double)p->pool_bytes, p->bucket_count,
+	    p->bucket_bytes,
 	    (double)plan_slot_count(p) / ((double)p->chunk_count * plan_expected_objects(p)),
 	    p->value_bytes_max, p->part_count_max + 1, p->ring_nodes,
 	    (uint64_t)LAYOUT_CURSORS_BYTES + 2 * (uint64_t)p->ofm_rows * p->ofm_row_bytes,

@@ -151,6 +151,16 @@ static inline uint32_t plan_expected_objects(const struct plan *p)
 	return fit < p->group_objects ? fit : p->group_objects;
 }
 
+/*
+ * The plan's fill factor: the share of a chunk that is objects when its group is full of expected
+ * ones.  Two other words: sealed fill is the share of sealed chunks that objects and TWIMs take,
+ * and live share the share of all chunk space that live objects take.
+ */
+static inline double plan_fill_factor(const struct plan *p)
+{
+	return (double)(plan_expected_objects(p) * plan_expected_bytes(p)) / p->chunk_bytes;
+}
+
 /* Most bytes an object takes in a chunk of its own. */
 static inline uint32_t plan_object_bytes_max(const struct plan *p)
 {

@@ -111,7 +111,7 @@ static void put_pool(struct evbuffer *b, struct server *s)
 	}
 	put_gauge(b, "forge_pool_items", (double)f.items, "live objects in the pool");
 	put_gauge(b, "forge_pool_bytes", (double)f.bytes, "bytes of live objects");
-	put_gauge(b, "forge_pool_fill_ratio", f.fill,
+	put_gauge(b, "forge_pool_live_share", f.live_share,
 		  "share of chunk space that live objects take");
 	put_gauge(b, "forge_pool_chunks", (double)f.chunks, "chunks of the pool");
 	put_gauge(b, "forge_pool_chunks_free", (double)f.chunks_free, "chunks nobody uses");

@@ -23,7 +23,7 @@ struct server_figures {
 	uint64_t chunks, chunks_free;
 	uint64_t chunk_bytes; /* of all chunks */
 	uint64_t capacity;    /* objects of the expected size that fit */
-	double fill;	      /* share of chunk space that live objects take */
+	double live_share;    /* share of chunk space that live objects take */
 	uint32_t nodes;	      /* compute nodes attached */
 	/*
 	 * Of the compute node that is latest with its hit counts: how many groups lie between the

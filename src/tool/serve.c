@@ -223,7 +223,7 @@ static int count_pool(void *context, struct view *v, struct server_figures *out)
 		else
 			status = 0;
 	}
-	out->fill = status ? 0 : (double)out->bytes / (double)out->chunk_bytes;
+	out->live_share = status ? 0 : (double)out->bytes / (double)out->chunk_bytes;
 	return status;
 }
 

@@ -193,7 +193,7 @@ int space_take(const struct pool *pool, struct worker *w, int scan, struct space
 	return status;
 }
 
-double space_fill(const struct space *s)
+double space_sealed_fill(const struct space *s)
 {
 	return s->sealed_bytes ? (double)s->used_bytes / (double)s->sealed_bytes : 0;
 }
@@ -268,8 +268,8 @@ void space_print(const struct space *s, const struct plan *p)
 {
 	struct text a, b, c;
 
-	printf("sealed groups       %s, %s full of objects and TWIMs\n",
-	       text_grouped(&a, s->groups), text_percent(&b, space_fill(s)));
+	printf("sealed groups       %s, sealed fill %s (objects and TWIMs)\n",
+	       text_grouped(&a, s->groups), text_percent(&b, space_sealed_fill(s)));
 	printf("known to be dead    %s members, %s, %s of what is sealed\n",
 	       text_grouped(&a, s->dead_members), text_bytes(&b, s->dead_bytes),
 	       text_percent(&c, share(s->dead_bytes, s->sealed_bytes)));
@@ -300,7 +300,7 @@ void space_json(const struct space *s, const struct plan *p, json_t *root)
 	json_object_set_new(sealed, "members", number(s->members));
 	json_object_set_new(sealed, "bytes", number(s->sealed_bytes));
 	json_object_set_new(sealed, "used_bytes", number(s->used_bytes));
-	json_object_set_new(sealed, "fill_factor", json_real(space_fill(s)));
+	json_object_set_new(sealed, "sealed_fill", json_real(space_sealed_fill(s)));
 	json_object_set_new(sealed, "dead_members_known", number(s->dead_members));
 	json_object_set_new(sealed, "dead_bytes_known", number(s->dead_bytes));
 	if (s->has_scan) {

@@ -30,7 +30,7 @@ struct space {
 MAY_WAIT int space_take(const struct pool *, struct worker *, int scan, struct space *out);
 
 /* Share of the sealed chunks that objects and TWIMs fill; 0 when there is none. */
-double space_fill(const struct space *);
+double space_sealed_fill(const struct space *);
 
 /* For people; and for programs, as the members "sealed" and "memory" of the object. */
 void space_print(const struct space *, const struct plan *);

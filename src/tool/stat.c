@@ -121,8 +121,8 @@ static void print_scan(const struct survey *s, const struct plan *p)
 	       text_grouped(&n, s->slots_live),
 	       text_percent(&share, (double)s->slots_live / (double)plan_capacity_objects(p)),
 	       p->object_bytes);
-	printf("object bytes        %s, %s of the chunks\n", text_bytes(&bytes, s->live_bytes),
-	       text_percent(&share, survey_fill(s, p)));
+	printf("object bytes        %s, live share %s of the chunks\n",
+	       text_bytes(&bytes, s->live_bytes), text_percent(&share, survey_live_share(s, p)));
 	printf("stale slots         %s", text_grouped(&n, s->slots_stale));
 	printf(" of %s slots\n\n", text_grouped(&n, s->slots));
 }
@@ -332,7 +332,7 @@ static json_t *scan_json(const struct survey *s, const struct plan *p)
 
 	json_object_set_new(scan, "objects", number(s->slots_live));
 	json_object_set_new(scan, "object_bytes", number(s->live_bytes));
-	json_object_set_new(scan, "fill_factor", json_real(survey_fill(s, p)));
+	json_object_set_new(scan, "live_share", json_real(survey_live_share(s, p)));
 	json_object_set_new(scan, "slots", number(s->slots));
 	json_object_set_new(scan, "slots_stale", number(s->slots_stale));
 	json_object_set_new(scan, "slots_tentative", number(s->slots_tentative));

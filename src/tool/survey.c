@@ -224,7 +224,7 @@ void survey_free(struct survey *s)
 	free(s->held);
 }
 
-double survey_fill(const struct survey *s, const struct plan *p)
+double survey_live_share(const struct survey *s, const struct plan *p)
 {
 	return (double)s->live_bytes / ((double)p->chunk_count * p->chunk_bytes);
 }

@@ -33,6 +33,6 @@ MAY_WAIT int survey_take(const struct pool *, struct worker *, int scan, struct 
 void survey_free(struct survey *);
 
 /* Live objects' share of the memory for chunks; needs a scan. */
-double survey_fill(const struct survey *, const struct plan *);
+double survey_live_share(const struct survey *, const struct plan *);
 
 #endif

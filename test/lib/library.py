@@ -108,7 +108,7 @@ def build_example(t, env, name, *options, static=False):
     return out
 
 
-EXPECTED = "sky: blue\nthen: the key is not in the cache\n"
+EXPECTED = "sky: blue\nvisits: {}\nthen: the key is not in the cache\n"
 
 
 @case
@@ -117,11 +117,11 @@ def the_examples_run_against_what_is_installed(t):
         raise Skip("programs without sanitizer cannot load this build")
     _, env = install(t)
     t.node("--size", "16M")
-    for static in (False, True):
+    for visits, static in enumerate((False, True), 1):
         hello = build_example(t, env, "hello", static=static)
         linked = run(["ldd", hello], env=env)
         assert ("libforge.so.0" in linked) != static, linked
-        assert run([hello, t.pool], env=env).startswith(EXPECTED)
+        assert run([hello, t.pool], env=env).startswith(EXPECTED.format(visits))
         many = build_example(t, env, "many", static=static)
         for pool in (t.pool, t.pool + "?latency=2us"):
             out = run([many, pool, "1000"], env=env)

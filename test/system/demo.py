@@ -65,8 +65,10 @@ def the_page(t, pool, reached):
     text = out.decode()
     for words in (reached, "policy forge, 3 compute nodes", f"{len(ids):,} operations",
                   f"on {len(set(ids)):,} keys", "none wrong", "throughput", "exact LRU",
-                  "P99.9", "SIEVE", "57.4 %", "18.0 %", "fill factor", "capacity", "pool check: clean"):
+                  "P99.9", "SIEVE", "57.4 %", "18.0 %", "compaction", "live share", "capacity", "pool check: clean"):
         assert words in text, f"no {words!r} in\n{text}"
+    # Whose figures they are is said above them.
+    assert text.index("FORGE, this run") < text.index("published, of another load") < text.index("LRU, 32 shards")
     nothing_is_left(t, node)
     assert not os.path.exists(pool_file), "the pool is left behind"
 

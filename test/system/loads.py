@@ -279,6 +279,25 @@ def a_pool_larger_than_wished_for_is_warned_about(t):
 
 
 @case
+def the_fill_factor_is_the_plans_everywhere(t):
+    t.node("--size", "8M", "--object-bytes", "200")
+    line = next(l for l in t.on_pool("stat").expect(0).out.decode().splitlines() if l.startswith("fill factor"))
+    report = report_of(t.on_pool("bench", "--keys", "10", "--ops", "100", "--json", "-"))
+    factor = report["pool"]["fill_factor"]
+    assert 0.9 < factor < 1 and f" {100 * factor:.1f} % of a chunk" in line, (factor, line)
+
+
+@case
+def compaction_that_compacts_nothing_is_explained(t):
+    words = "verbs of compaction: which objects are dead was published and READ"
+    for said, *load in ((True, "ycsb-a"), (False, "ycsb-c"), (False, "ycsb-a", "-c", "160", "--preload")):
+        out = t.forge("sim", "bench", "--keys", "20k", "--ops", "20k", "-P", "3", "--threads", "2", "--workload",
+                      *load).expect(0).out.decode()
+        verbs = next(l for l in out.splitlines() if l.startswith("compaction")).split()[1]
+        assert (words in out) == said == (" 0 compacted" in out and verbs != "0"), out
+
+
+@case
 def too_few_groups_for_the_workers_are_warned_about(t):
     few = ("-t", "3", "-P", "2", "--keys", "5k", "--ops", "20k")
     report = report_of(bench(t, *few))

@@ -55,7 +55,7 @@ def regions_add_up(t):
     assert sum(node.values()) - node["objects"] == plan["metadata_bytes"], node
     cn = s["memory"]["compute_node"]
     assert sum(cn.values()) == s["memory"]["compute_node_bytes"] > 0, cn
-    assert s["sealed"]["groups"] == 0 and s["sealed"]["fill_factor"] == 0, s["sealed"]
+    assert s["sealed"]["groups"] == 0 and s["sealed"]["sealed_fill"] == 0, s["sealed"]
 
 
 @case
@@ -81,7 +81,7 @@ def mixed_sizes_fill_chunks(t):
               "--value-bytes", "0", "--verify")
     assert r["sealed_fill"] >= 0.95, r["sealed_fill"]
     s, _ = agree(t)
-    assert s["sealed"]["fill_factor"] >= 0.95, s["sealed"]
+    assert s["sealed"]["sealed_fill"] >= 0.95, s["sealed"]
 
 
 @case
