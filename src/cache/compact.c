@@ -28,7 +28,7 @@
 /* Groups looked at for one that is compacted, in local memory, from all over the pool. */
 #define COMPACT_SAMPLE 256u
 /* Groups whose dead are READ before that. */
-#define COMPACT_LEARNED 512u
+#define COMPACT_LEARNED 96u
 /* Groups that others may have taken before an eviction is the better way. */
 #define COMPACT_TRIES_MAX 4u
 /*
