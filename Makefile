@@ -54,31 +54,31 @@ bench-serve: all ## forge serve beside Debian's memcached and Redis, if they are
 bench-overlap: all ## forge serve on slow fabrics: what requests under way at once gain
 	@tools/bench-overlap.py build/src/tool/forge build/test/bench/serve_load
 
-bench-sim: all ## how many verbs a second the simulator gets through on this host
+bench-sim: all ## how many verbs a second the simulator gets through on this host (half a minute)
 	@tools/sim-speed.py build/src/tool/forge
 
-sim-tax: all ## what housekeeping costs in throughput, in virtual time, YCSB A to D
+sim-tax: all ## what housekeeping costs in throughput, in virtual time, YCSB A to D (2 min)
 	@tools/sim-tax.py build/src/tool/forge
 
-sim-tables: all ## what throughput depends on, in virtual time, one thing at a time
+sim-tables: all ## what throughput depends on, in virtual time, one thing at a time (1 min)
 	@tools/sim-tables.py build/src/tool/forge
 
-hit-ratio: all ## every trace of ../shared: hit ratios beside the model of the policy
+hit-ratio: all ## every trace of ../shared: hit ratios beside the model of the policy (about 10 min)
 	@tools/hit-ratio.py build/src/tool/forge $(skip)
 
-housekeeping: all ## the share of verbs that is not Get and Set, YCSB A to D
+housekeeping: all ## the share of verbs that is not Get and Set, YCSB A to D (4 min)
 	@tools/housekeeping.py build/src/tool/forge
 
-compaction: all ## what updates cost: hit ratio and verbs of YCSB A and F, beside S3-FIFO
+compaction: all ## what updates cost: hit ratio and verbs of YCSB A and F, beside S3-FIFO (3 min)
 	@tools/compaction.py build/src/tool/forge $(skip)
 
-fill: all ## how full chunks are with Meta's mixes of sizes, and what that is worth in hits
+fill: all ## how full chunks are with Meta's mixes of sizes, and what that is worth in hits (half a minute)
 	@tools/fill.py build/src/tool/forge $(skip)
 
-window: all ## how often groups are evicted before all compute nodes flushed, in virtual time
+window: all ## how often groups are evicted before all compute nodes flushed, in virtual time (half a minute)
 	@tools/window.py build/src/tool/forge
 
-memory: all ## what metadata cost an object, on the memory node and in a compute node
+memory: all ## what metadata cost an object, on the memory node and in a compute node (10 s)
 	@tools/memory.py build/src/tool/forge
 
 check: check-format check-warnings check-asan check-tsan ## format, warnings and sanitizers
@@ -105,7 +105,7 @@ install: all ## install below PREFIX, staged in DESTDIR if set
 clean: ## remove every build directory
 	@rm -rf build build-werror build-asan build-tsan
 
-help: ## print this list
+help: ## print this list; times are those of two busy processors
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 comma := ,

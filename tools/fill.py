@@ -7,7 +7,7 @@ Runs the mixes of keys and sizes that CacheLib publishes (../shared/traces/cache
 of 10 % of the keys, with values of the published sizes: once with groups of at most 64 objects, of
 which one is filled at a time, and once as the pool is made by default.  Beside them what exact LRU
 hits that counts the same bytes an object and wastes none.  Exit status: 0; 1 when the default seals
-chunks less than 95 % full, or hits less than the other two; 77 without the files.
+chunks less than 95 % full (column full: the sealed fill), or hits less than the other two; 77 without the files.
 
 FORGE_SHARED names the folder with traces/ if it is not ../shared.
 """
