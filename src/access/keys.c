@@ -76,7 +76,8 @@ static int take_line(char *line, unsigned number, struct key *out, const struct 
 
 	if (!secret || strtok_r(NULL, space, &rest))
 		return REFUSE(r, FORGE_E_FORMAT,
-			      "%s, line %u: a key is NAME ROLE SECRET, with spaces between",
+			      "%s, line %u: a key is NAME ROLE SECRET, with spaces between "
+			      "and # before a comment",
 			      r->source, number);
 	if (!key_name_is_valid(name, strlen(name)))
 		return REFUSE(r, FORGE_E_FORMAT,
@@ -107,8 +108,10 @@ static int take_text(char *text, struct keys *out, const struct reading *r)
 		char *line = strsep(&text, "\n");
 
 		number++;
+		/* No name, role or secret has one. */
+		line[strcspn(line, "#")] = '\0';
 		line += strspn(line, " \t\r");
-		if (*line == '\0' || *line == '#')
+		if (*line == '\0')
 			continue;
 		if (out->count == KEYS_MAX)
 			return REFUSE(r, FORGE_E_FORMAT, "%s has more than %u keys", r->source,

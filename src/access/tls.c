@@ -103,6 +103,15 @@ static const char *wrong_with(const char *path, const char *what, char *text, si
 	return text;
 }
 
+/* Was a key whole, but not that of the certificate loaded before? */
+static bool is_of_another(unsigned long error)
+{
+	int why = ERR_GET_REASON(error);
+
+	return ERR_GET_LIB(error) == ERR_LIB_X509 &&
+	       (why == X509_R_KEY_VALUES_MISMATCH || why == X509_R_KEY_TYPE_MISMATCH);
+}
+
 static int load_own(SSL_CTX *context, const struct tls_files *f, char *error_text,
 		    size_t error_bytes)
 {
@@ -112,11 +121,13 @@ static int load_own(SSL_CTX *context, const struct tls_files *f, char *error_tex
 		return REFUSE(FORGE_E_FORMAT, "the certificate %s cannot be used: %s",
 			      f->certificate,
 			      wrong_with(f->certificate, "certificate", why, sizeof(why)));
-	if (SSL_CTX_use_PrivateKey_file(context, f->key, SSL_FILETYPE_PEM) != 1)
+	bool is_used = SSL_CTX_use_PrivateKey_file(context, f->key, SSL_FILETYPE_PEM) == 1;
+
+	if (!is_used && !is_of_another(ERR_peek_last_error()))
 		return REFUSE(FORGE_E_FORMAT, "the key %s cannot be used: %s", f->key,
 			      wrong_with(f->key, "private key", why, sizeof(why)));
-	if (SSL_CTX_check_private_key(context) != 1)
-		return REFUSE(FORGE_E_FORMAT, "the key %s is not that of the certificate %s",
+	if (!is_used || SSL_CTX_check_private_key(context) != 1)
+		return REFUSE(FORGE_E_FORMAT, "the key %s is not the key of the certificate %s",
 			      f->key, f->certificate);
 	return 0;
 }

@@ -64,7 +64,10 @@ static unsigned edit_distance(const char *a, const char *b)
 
 const char *opts_nearest(const char *typed, const char *const *words, unsigned n, size_t stride)
 {
-	unsigned best = (unsigned)(strnlen(typed, WORD_CHARS_MAX) / 3 + 2);
+	/* One slip in a word of two or three letters; in a longer one two swapped letters are two.
+	 */
+	size_t len = strnlen(typed, WORD_CHARS_MAX);
+	unsigned best = len < 4 ? 2 : (unsigned)(len / 3 + 2);
 	const char *nearest = NULL;
 
 	for (unsigned i = 0; i < n; i++) {
@@ -354,6 +357,26 @@ struct cursor {
 	char **argv;
 };
 
+/* Is it an option of memcached's?  0: no; the sentence has been told otherwise. */
+static int fail_foreign(struct cursor *c, char letter, const char *name)
+{
+	const struct opts_table *t = c->table;
+
+	for (unsigned i = 0; i < t->foreign_count; i++) {
+		const struct opts_foreign *f = &t->foreign[i];
+
+		if (letter && f->letter == letter)
+			return fail(t, c->parsed,
+				    "-%c is an option of memcached's that has no meaning here: %s",
+				    letter, f->why);
+		if (name && f->name && strcmp(f->name, name) == 0)
+			return fail(t, c->parsed,
+				    "--%s is an option of memcached's that has no meaning here: %s",
+				    name, f->why);
+	}
+	return 0;
+}
+
 static int unknown_option(struct cursor *c, const char *word, size_t len)
 {
 	const struct opts_table *t = c->table;
@@ -361,6 +384,8 @@ static int unknown_option(struct cursor *c, const char *word, size_t len)
 	const char *nearest;
 
 	snprintf(name, sizeof(name), "%.*s", (int)min_u64(len, WORD_CHARS_MAX), word + 2);
+	if (fail_foreign(c, 0, name))
+		return FORGE_E_INVAL;
 	nearest = nearest_option(t, name);
 	if (nearest)
 		return fail(t, c->parsed, "unknown option --%s, did you mean --%s?", name, nearest);
@@ -444,6 +469,8 @@ static int parse_short(struct cursor *c, const char *word)
 		}
 		while (i < c->table->option_count && c->table->options[i].letter != *p)
 			i++;
+		if (i == c->table->option_count && fail_foreign(c, *p, NULL))
+			return FORGE_E_INVAL;
 		if (i == c->table->option_count)
 			return fail(c->table, c->parsed, "unknown option %s", label);
 		if (c->table->options[i].type != OPT_TYPE_FLAG)

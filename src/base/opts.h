@@ -87,6 +87,13 @@ struct opt {
 /* Of a file of options, with the NUL at its end. */
 #define OPTS_FILE_BYTES (16 << 10)
 
+/* An option of the program that this one stands in for, which has no meaning here, and why. */
+struct opts_foreign {
+	char letter;	  /* 0: none */
+	const char *name; /* NULL: none */
+	const char *why;
+};
+
 struct opts_table {
 	const char *command;  /* as typed: "forge bench" */
 	const char *operands; /* for the usage line: "KEY [VALUE]"; NULL: none are taken */
@@ -94,6 +101,8 @@ struct opts_table {
 	const struct opt *options;
 	unsigned option_count; /* at most OPTS_MAX */
 	unsigned operands_min, operands_max;
+	const struct opts_foreign *foreign; /* NULL: none */
+	unsigned foreign_count;
 };
 
 enum opts_origin { OPTS_DEFAULT, OPTS_FILE, OPTS_ENVIRONMENT, OPTS_COMMAND_LINE };

@@ -252,6 +252,11 @@ void session_close(struct session *s)
 	free(s);
 }
 
+uint32_t client_members_up(const struct client *c)
+{
+	return (uint32_t)atomic_load(&c->up_count);
+}
+
 struct client *session_client(const struct session *s)
 {
 	return s->client;

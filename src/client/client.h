@@ -67,6 +67,9 @@ uint64_t client_memory_bytes(struct client *);
 /* The memory nodes it lies on, each called a member.  Any thread. */
 uint32_t client_member_count(const struct client *);
 
+/* Those of them that can be reached.  Any thread. */
+uint32_t client_members_up(const struct client *);
+
 struct client_member {
 	const char *name; /* NULL: not reached yet */
 	int is_up;

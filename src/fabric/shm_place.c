@@ -117,7 +117,8 @@ int shm_place_fail(const struct shm_place *p, int error, const char *what, struc
 			    "mkdir",
 			    p->where);
 		return shm_fail(e, FORGE_E_POOL_ABSENT,
-				"there is no %s: check the name, or create the pool first",
+				"there is no %s: check the name, or start its memory node with "
+				"'forge node'",
 				p->where);
 	case EACCES:
 	case EPERM:

@@ -324,10 +324,11 @@ int plan_make(const struct plan_wish *wish, struct plan *out, char *error_text, 
 
 	if (wish->value_bytes_max && p.part_count_max && chunk_count < chunks_least)
 		return REFUSE("a value of %u bytes takes %u of %" PRIu64
-			      " chunks, and %u such values must fit: choose a smaller --value-max, "
+			      " chunks, and %u such values must fit: choose a smaller %s, "
 			      "or give at least %" PRIu64 " bytes",
 			      wish->value_bytes_max, p.part_count_max + 1, chunk_count,
 			      PLAN_LARGE_VALUES_MIN,
+			      wish->value_option ? wish->value_option : "--value-max",
 			      plan_lay_out(&p, (uint32_t)chunks_least, slots));
 	/*
 	 * Each CN may hold chunk_count / (2 cn_max) chunks that are open or reserved; it needs a

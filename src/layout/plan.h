@@ -64,6 +64,7 @@ struct plan_wish {
 	uint32_t value_bytes_max; /* largest value; what fits in a chunk is always stored */
 	double slots_per_object;  /* index size; the stale slots in it are the ghosts */
 	const char *policy;
+	const char *value_option; /* what value_bytes_max is called; NULL: --value-max */
 };
 
 #define PLAN_OBJECT_BYTES_DEFAULT  272u /* a 16-byte key and a 256-byte value */

@@ -120,6 +120,10 @@ static void put_pool(struct evbuffer *b, struct server *s)
 	put_gauge(b, "forge_pool_flush_lag_groups", (double)f.flush_lag_groups,
 		  "groups in the eviction window whose hits the latest node has not flushed");
 	put_gauge(b, "forge_pool_nodes", f.nodes, "compute nodes attached");
+	put_gauge(b, "forge_memory_nodes", client_member_count(s->options.client),
+		  "memory nodes the cache lies on");
+	put_gauge(b, "forge_memory_nodes_up", client_members_up(s->options.client),
+		  "memory nodes that this server reaches");
 }
 
 static void on_metrics(struct evhttp_request *request, void *argument)

@@ -254,9 +254,13 @@ void server_describe(const struct server *s, char *text, size_t bytes)
 	size_t used = 0;
 
 	text[0] = '\0';
-	for (unsigned i = 0; i < s->listener_count && used < bytes; i++)
+	for (unsigned i = 0; i < s->listener_count && used < bytes; i++) {
+		/* "*" is a socket for each family. */
+		if (i > 0 && strcmp(s->listeners[i].name, s->listeners[i - 1].name) == 0)
+			continue;
 		used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? " " : "",
 					 s->listeners[i].name);
+	}
 	if (s->http && used < bytes)
 		snprintf(text + used, bytes - used, " metrics http://%s/metrics", s->metrics_name);
 }

@@ -191,6 +191,8 @@ static void put_pool(const struct stats_out *o)
 		put_u64(o, name, count[i]);
 	}
 	put_u64(o, "pool_nodes", f.nodes);
+	put_u64(o, "memory_nodes", client_member_count(o->server->options.client));
+	put_u64(o, "memory_nodes_up", client_members_up(o->server->options.client));
 	put_u64(o, "pool_chunks", f.chunks);
 	put_u64(o, "pool_chunks_free", f.chunks_free);
 }

@@ -97,11 +97,24 @@ static void say_who(const char *where, char *text, size_t text_bytes)
 
 	for (uint32_t cn = 0; cn < LAYOUT_CN_MAX; cn++)
 		attached += shm_is_held(where, alive_cn_byte(cn), ignored, sizeof(ignored)) == 1;
-	snprintf(text, text_bytes, "%s, %u compute nodes are attached",
+	snprintf(text, text_bytes, "%s, %u compute %s attached",
 		 shm_is_held(where, ALIVE_NODE_BYTE, ignored, sizeof(ignored)) == 1
 		     ? "a memory node serves it"
 		     : "no memory node serves it",
-		 attached);
+		 attached, attached == 1 ? "node is" : "nodes are");
+}
+
+/* Of "NAME: what is wrong: what to do" what is wrong: the line has the name, and it is removed. */
+static void leave_reason(const char *where, char *text)
+{
+	size_t name = strlen(where);
+	char *remedy;
+
+	if (strncmp(text, where, name) == 0 && strncmp(text + name, ": ", 2) == 0)
+		memmove(text, text + name + 2, strlen(text + name + 2) + 1);
+	remedy = strstr(text, ": ");
+	if (remedy)
+		*remedy = '\0';
 }
 
 /* All its owners are gone: this process has their locks. */
@@ -110,8 +123,10 @@ static enum found judge(const struct config *config, const char *where, char *te
 {
 	struct pool pool;
 
-	if (node_inspect(where, &pool, text, text_bytes))
+	if (node_inspect(where, &pool, text, text_bytes)) {
+		leave_reason(where, text);
 		return FOUND_RUBBISH;
+	}
 	if (config->warm_too || own_pool_is(where)) {
 		snprintf(text, text_bytes, "nobody serves it and nobody is attached");
 		return FOUND_RUBBISH;

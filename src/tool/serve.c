@@ -26,6 +26,7 @@
 #include "node/node.h"
 #include "policy/policy.h"
 #include "tool/attach.h"
+#include "tool/memcached_options.h"
 #include "tool/names.h"
 #include "tool/own_pool.h"
 #include "client/view.h"
@@ -120,6 +121,8 @@ static const struct opts_table table = {
 	"'ready', when clients may connect.  Exit status: 0 ended by a signal, 2 error.",
     .options = options,
     .option_count = ARRAY_COUNT(options),
+    .foreign = memcached_options,
+    .foreign_count = ARRAY_COUNT(memcached_options),
 };
 
 static int run(int argc, char **argv);
@@ -288,6 +291,7 @@ static int make_pool(struct serving *s)
 		     .object_bytes_median = (uint32_t)max_u64(c->object_bytes * 5 / 8, 1),
 		     .slot_words = policy->slot_words,
 		     .value_bytes_max = (uint32_t)c->item_bytes,
+		     .value_option = "--max-item-size (-I)",
 		     .policy = policy->name},
 	    .plan_given = true,
 	    /* A pool of that name that nobody serves is what a killed server left. */
@@ -295,7 +299,8 @@ static int make_pool(struct serving *s)
 	};
 
 	if (node_open(&wish, &s->node, text, sizeof(text)))
-		return tool_fail(&command_serve, "%s", text);
+		return tool_fail(&command_serve, "%s%s", text,
+				 strstr(text, "--max-item-size") ? " (-m is in MiB)" : "");
 	return 0;
 }
 

@@ -18,6 +18,8 @@ from certificates import certificates
 from harness import FORGE, PATIENCE_S, case, main
 from proxy import Proxy
 
+SOURCE_ROOT = sys.argv[2]
+
 SECRETS = []
 
 
@@ -338,6 +340,36 @@ def which_side_encrypts_is_logged(t):
     t.forge("get", "--pool", by(t, "full", f"ca={t.path('ca.crt')}"), "sky").expect(1)
     log = end(t, node)
     assert "TLS 1.3: OpenSSL encrypts" in log or "TLS 1.3: the kernel encrypts" in log, log
+
+
+@case
+def the_manuals_key_file_is_a_key_file(t):
+    """doc/access.md's example, as it stands there, with its comments."""
+    with open(os.path.join(SOURCE_ROOT, "doc/access.md"), encoding="utf-8") as f:
+        text = f.read()
+    with open(t.path("example"), "w", encoding="ascii") as f:
+        f.write("\n".join(line.strip() for line in text.split("# NAME ", 1)[1].split("\n\n")[0]
+                          .splitlines()[1:]) + "\n")
+    os.chmod(t.path("example"), 0o600)
+    node = serve(t, "--key-file", t.path("example"))
+    t.forge("set", "--pool", bare(t) + ("&" if "?" in bare(t) else "?") + "key-file=" + t.path("example"),
+            "sky", "blue").expect(0)
+    end(t, node)
+
+
+@case
+def a_key_that_is_not_the_certificates(t):
+    """Is whole, and said to be of another: node, server and client."""
+    certificates(t)
+    wrong = [t.path("node.crt"), t.path("client.key")]
+    said = f"the key {wrong[1]} is not the key of the certificate {wrong[0]}"
+    tls = ("--tls-cert", wrong[0], "--tls-key", wrong[1])
+    t.on_pool("node", "--size", "16M", "--listen", "tcp://127.0.0.1:0", *tls).expect(2, b"", said)
+    t.forge("serve", "--tls", "--port", "0", *tls).expect(2, b"", said)
+    node = serve(t, *cert_of(t, "node"), "--tls-ca", t.path("ca.crt"), scheme="tls")
+    options = f"&ca={t.path('ca.crt')}&cert={wrong[0]}&cert-key={wrong[1]}"
+    t.forge("get", "--pool", bare(t) + options, "sky").expect(2, b"", said)
+    end(t, node)
 
 
 @case

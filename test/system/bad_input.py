@@ -499,5 +499,38 @@ def closed_output(t):
         assert done.returncode == 2 and b"cannot write" in done.stderr, (argv, done)
 
 
+@case
+def a_server_is_asked_for_what_memcached_has(t):
+    """Its options that have no meaning here are refused with the reason, as doc/serve.md lists them."""
+    def refused(*argv):
+        return t.forge("serve", *argv).expect(2, b"", "an option of memcached's that has no meaning here").err
+
+    for argv in (("-M",), ("-k",), ("-f", "1.1"), ("-n", "48"), ("-o", "modern"), ("-R", "5"), ("-C",),
+                 ("-A",), ("-S",), ("--extended=modern",), ("--slab-growth-factor", "1.1"), ("-vM",)):
+        refused(*argv)
+    assert b"a pool always evicts" in refused("-M")
+    t.forge("serve", "-q").expect(2, b"", "unknown option -q")
+    t.forge("serve", "-m", "64", "-I", "600m").expect(2, b"", ("choose a smaller --max-item-size (-I)",
+                                                              "-m is in MiB"))
+    with open(t.path("config"), "w", encoding="ascii") as f:
+        f.write("foo = 1\n")
+    assert b"did you mean" not in t.forge("get", "--config", t.path("config"), "k").expect(
+        2, b"", "unknown option").err
+    t.forge("get", "--pol=x", "k").expect(2, b"", "did you mean --pool?")
+
+
+@case
+def a_pool_of_another_version_is_no_use(t):
+    """Its name and what would be done are said once by the gc, and no remedy for what is removed."""
+    make_pool_in_memory = t.node("--size", "4M", "--keep")
+    assert make_pool_in_memory.end() == 0
+    with open(t.shm_file, "r+b") as f:
+        f.seek(VERSION)
+        f.write(struct.pack("<I", 1))
+    said = t.on_pool("gc", "--dry-run").expect(0).out.decode()
+    assert said.count(t.pool) == 1 and "layout version 1" in said and "use the" not in said, said
+    assert said.startswith("would remove "), said
+
+
 if __name__ == "__main__":
     sys.exit(main())

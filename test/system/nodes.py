@@ -499,6 +499,7 @@ def a_server_on_several_nodes(t):
         assert c.until(b"END\r\n").count(b"VALUE") == 50
     stats = s.stats()
     assert int(stats["curr_items"]) == 50, stats
+    assert (stats["memory_nodes"], stats["memory_nodes_up"]) == ("3", "3"), stats
     assert 46 << 20 < int(stats["limit_maxbytes"]) <= 48 << 20, stats
     nodes.kill(1, with_its_memory=True)
 
@@ -515,6 +516,7 @@ def a_server_on_several_nodes(t):
             c.send(b"set k%d 0 0 2\r\n%02d\r\n" % (i, i))
             said.add(c.until(b"\r\n"))
     assert said == {b"STORED\r\n", b"SERVER_ERROR the memory node is gone\r\n"}, said
+    assert s.stats()["memory_nodes_up"] == "2", s.stats()
     nodes.again(1)
 
     def all_are_stored():

@@ -221,7 +221,7 @@ def gc_leaves_what_is_in_use(t):
     process = start_load(t)
     node.end(signal.SIGKILL)
     done = t.forge("gc", "--pool", t.pool, "--warm-too").expect(0)
-    assert b"no memory node serves it, 1 compute nodes are attached" in done.out, done.out
+    assert b"no memory node serves it, 1 compute node is attached" in done.out, done.out
     os.killpg(process.pid, signal.SIGSTOP)
     t.forge("gc", "--pool", t.pool, "--warm-too").expect(0)
     assert os.path.exists(t.shm_file)

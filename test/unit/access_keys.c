@@ -55,6 +55,10 @@ static void other_lines_are_refused(void **state)
 	    {"# " SECRET, "has no key"},
 	    {SECRET, "line 1: a key is NAME ROLE SECRET"},
 	    {"web " SECRET, "line 1: a key is NAME ROLE SECRET"},
+	    {"web full " SECRET " more # and more",
+	     "line 1: a key is NAME ROLE SECRET, with spaces "
+	     "between and # before a comment"},
+	    {"web full # " SECRET, "line 1: a key is NAME ROLE SECRET"},
 	    {"web full " SECRET " more", "line 1: a key is NAME ROLE SECRET"},
 	    {"\nw/b full " SECRET, "line 2: the name"},
 	    {"0123456789012345678901234567890123456789012345678901234567890123 full " SECRET,
