@@ -121,7 +121,13 @@ static int check_list(const struct client *c, const struct found *f, const struc
 					      "each memory node once",
 					      f[j].name, f[i].name);
 	}
-	if (c->name_count != r->member_count)
+	if (c->name_count > r->member_count)
+		return REFUSE(e, FORGE_E_SPREAD,
+			      "the cache lies on %u memory nodes, %u are named: leave out those "
+			      "that are none "
+			      "('forge spread' shows them), or add them with 'forge spread --set'",
+			      r->member_count, c->name_count);
+	if (c->name_count < r->member_count)
 		return REFUSE(
 		    e, FORGE_E_SPREAD,
 		    "the cache lies on %u memory nodes, %u %s named: name all of them, "

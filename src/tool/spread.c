@@ -321,8 +321,10 @@ static int check_members(const struct change *c)
 	}
 	if (c->before && 2 * reached <= c->before->member_count)
 		return tool_fail(&command_spread,
-				 "only %u of %u memory nodes are named: more than half are needed, "
-				 "or a client might work with the others",
+				 "only %u of %u memory nodes are there: more than half are needed, "
+				 "or a client might work with the others; start a new, empty node "
+				 "under a lost one's name, let it take the place by 'forge get' of "
+				 "any key with the whole list, then it can leave",
 				 reached, c->before->member_count);
 	return 0;
 }

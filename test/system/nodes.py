@@ -224,7 +224,7 @@ def members_come_and_go(t):
     three, four = nodes.all(0, 1, 2), nodes.all()
     for i in range(100):
         t.forge("set", "--pool", three, f"key{i}", "v").expect(0)
-    t.forge("get", "--pool", four, "key1").expect(2, err="lies on 3 memory nodes, 4 are named")
+    t.forge("get", "--pool", four, "key1").expect(2, err="lies on 3 memory nodes, 4 are named: leave out")
     t.forge("spread", "--pool", four, "--set").expect(0)
     grown = keys(t, four)
     assert 50 < len(grown) < 95, grown  # a quarter has moved
@@ -343,6 +343,23 @@ def a_lost_member_is_named(t):
     t.forge("set", "--pool", two, "k", "w").expect(0)
     t.forge("get", "--pool", two, "k").expect(0, b"w")
     t.forge("spread", "--pool", third).expect(2, err=third)
+
+
+@case
+def one_of_two_is_given_up_by_way_of_a_new_one(t):
+    """Half is not enough to change the members; the remedy that is named works."""
+    nodes = Nodes(t, 2)
+    a, b = nodes.names
+    for i in range(40):
+        t.on_pool("set", f"key{i}", "v").expect(0)
+    nodes.kill(0, with_its_memory=True)
+    t.forge("spread", "--pool", b, "--leave", a, "--set", "--lost").expect(
+        2, err=("only 1 of 2", "new, empty node", "forge get"))
+    nodes.again(0)
+    t.on_pool("get", "any").expect(1)
+    t.forge("spread", "--pool", b, "--leave", a, "--set").expect(0)
+    assert len(keys(t, b)) > 5
+    t.forge("get", "--pool", t.pool, "any").expect(2, err="taken out")
 
 
 @case
