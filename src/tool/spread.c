@@ -247,8 +247,12 @@ static void print_members(const struct change *c)
 		for (uint32_t p = 0; p < SPREAD_PARTITIONS; p++)
 			n += owners[p] == m;
 		for (unsigned i = 0; i < c->count; i++)
-			if (c->nodes[i].view.epoch && c->nodes[i].id == member->id)
+			if (c->nodes[i].view.epoch && c->nodes[i].id == member->id) {
 				name = c->nodes[i].name;
+				/* Shared memory outlives who serves it. */
+				if (!link_is_served(c->nodes[i].link))
+					away = ": its memory is there, but no node serves it";
+			}
 		for (unsigned i = 0; i < c->away_count; i++)
 			if (find_away(c, &c->away[i]) == (int)m) {
 				name = c->away[i].name;

@@ -490,12 +490,14 @@ static int report(const struct config *config, const struct tool_names *names)
 {
 	struct sum sum = {0};
 	json_t *list = config->json ? json_array() : NULL;
+	unsigned answers = 0;
 	int status = 0;
 
 	/* One that is lost keeps nobody from looking at the others. */
 	for (unsigned i = 0; i < names->count; i++) {
-		if (i > 0 && !list)
+		if (sum.answers > answers && !list)
 			printf("\n%s\n\n", PAGE_RULE);
+		answers = sum.answers;
 		int one = report_node(config, names->name[i], list, &sum);
 
 		status = status ? status : one;
@@ -504,7 +506,8 @@ static int report(const struct config *config, const struct tool_names *names)
 		tool_names_dump(list, "forge-stat-nodes-1", "all",
 				names->count > 1 ? sum_json(&sum) : NULL);
 	} else if (sum.answers > 0 && names->count > 1) {
-		printf("\n%s\n\n", PAGE_RULE);
+		if (sum.answers > answers)
+			printf("\n%s\n\n", PAGE_RULE);
 		print_sum(&sum);
 	}
 	json_decref(list);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/opts.h"
 #include "base/text.h"
+#include "client/link.h"
 #include "fabric/names.h"
 #include "tool/counters.h"
 #include "tool/look.h"
@@ -24,6 +25,9 @@
 
 /* Home, and clear to the end of the screen. */
 #define TERMINAL_NEW_PAGE "\033[H\033[J"
+
+/* The bits of so many memory nodes; a single one that is gone is an error of its own. */
+#define ALL_AWAY(count) (~UINT64_C(0) >> (64 - (count)))
 
 struct config {
 	const char *pool, *metrics;
@@ -70,6 +74,7 @@ struct sample {
 	uint64_t chunks, chunks_free;
 	uint64_t members; /* objects the sealed groups began with */
 	unsigned nodes, nodes_dead;
+	uint64_t away; /* a bit for each memory node that cannot be reached */
 	uint64_t workers;
 	struct scraped scraped;
 	char scrape_error[320]; /* "": scraped is there */
@@ -133,6 +138,13 @@ static int take_node(const char *pool, struct sample *out)
 	return status ? tool_fail(&command_top, "%s: %s", pool, status_sentence(status)) : 0;
 }
 
+static bool is_away(const char *name)
+{
+	char why[512];
+
+	return link_is_away(link_probe(name, why, sizeof(why)));
+}
+
 /* All memory nodes together.  0, or the exit status. */
 static int take(const struct config *c, const struct tool_names *names, struct sample *out)
 {
@@ -144,6 +156,12 @@ static int take(const struct config *c, const struct tool_names *names, struct s
 			       sizeof(out->scrape_error));
 	for (unsigned i = 0; i < names->count && !status; i++) {
 		struct sample before = *out;
+
+		/* Of several one that is lost keeps nobody from looking at the others. */
+		if (names->count > 1 && is_away(names->name[i])) {
+			out->away |= UINT64_C(1) << i;
+			continue;
+		}
 
 		/* A compute node is one of each. */
 		out->nodes = out->nodes_dead = 0;
@@ -293,9 +311,13 @@ static void print_counted(const struct config *c, const struct sample *before,
 		print_verbs(before, now);
 }
 
-static void print_page(const struct config *c, const struct sample *before,
-		       const struct sample *now)
+static void print_page(const struct config *c, const struct tool_names *names,
+		       const struct sample *before, const struct sample *now)
 {
+	for (unsigned i = 0; i < names->count; i++)
+		if (now->away >> i & 1)
+			printf("%s cannot be reached: what follows is without it\n",
+			       names->name[i]);
 	if (now->metrics_only)
 		print_counted(c, before, now);
 	else
@@ -326,10 +348,13 @@ static int show(const struct config *c, const struct tool_names *names, const si
 		status = take(c, names, &now);
 		if (status)
 			break;
+		if (now.away == ALL_AWAY(names->count))
+			return tool_fail(&command_top, "none of the %u memory nodes can be reached",
+					 names->count);
 		if (now.pool_id == before.pool_id && now.at_ns > before.at_ns) {
 			if (is_terminal && !c->once)
 				fputs(TERMINAL_NEW_PAGE, stdout);
-			print_page(c, &before, &now);
+			print_page(c, names, &before, &now);
 			if (c->once || ferror(stdout))
 				break;
 			if (!is_terminal)

@@ -330,6 +330,15 @@ def a_lost_member_is_named(t):
     nodes.kill(2, with_its_memory=True)
     shown = t.on_pool("spread").expect(0).out.decode()
     assert "epoch 1, 3 memory nodes" in shown and shown.count("cannot be reached") == 2, shown
+    top = t.on_pool("top", "--once", "--interval", "100ms").expect(0).out.decode()
+    assert f"{nodes.names[2]} cannot be reached" in top and "hit ratio" in top, top
+    stat = t.forge("stat", "--pool", nodes.all(2, 0, 1))
+    assert stat.code == 2 and stat.out.startswith(b"name ") and nodes.names[2] in stat.err.decode(), stat
+    nodes.kill(1, with_its_memory=False)
+    unserved = t.on_pool("spread").expect(0).out.decode()
+    assert f"{nodes.names[1]}: its memory is there, but no node serves it" in unserved, unserved
+    assert unserved.count("no node serves it") == 1, unserved
+    nodes.again(1, "--pool", nodes.names[1])
     row = next(line for line in shown.splitlines() if f"{nodes.names[2]}: cannot" in line)
     assert int(row.split()[3]) > 1000, shown
     two, third = nodes.all(0, 1), nodes.names[2]
