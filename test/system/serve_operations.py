@@ -520,7 +520,7 @@ def bad_options_are_named(t):
     refused("-a", "9", "-s", t.path("s"), err="octal")
     refused("-B", "morse", err="auto|ascii|binary")
     refused("--pool", t.pool, err="there is no pool")
-    refused("-S", err="unknown option -S")
+    refused("-S", err="-S is an option of memcached")
     refused("--policy", "nope", err="no such policy")
     s = Server(t, "-m", "16")
     refused("-m", "16", "-l", f"127.0.0.1:{s.port}", err=str(s.port))
