@@ -82,6 +82,17 @@ void counters_print(const struct counters *c)
 	text_table_close(t);
 }
 
+/* What there is now, not how often something happened. */
+static int is_gauge(const char *name)
+{
+	static const char *const gauges[] = {"threads", "connections", "strangers", "instances"};
+
+	for (unsigned i = 0; i < ARRAY_COUNT(gauges); i++)
+		if (strcmp(name, gauges[i]) == 0)
+			return 1;
+	return 0;
+}
+
 /* What goes down, or was counted by a node that was started anew, has no rate. */
 void counters_print_rates(const struct counters *before, const struct counters *now, double seconds)
 {
@@ -95,7 +106,7 @@ void counters_print_rates(const struct counters *before, const struct counters *
 	for (unsigned i = 0; i < now->count; i++) {
 		const struct counter *row = &now->row[i], *old = find(before, row->name);
 
-		if (old && old->value <= row->value)
+		if (old && old->value <= row->value && !is_gauge(row->name))
 			text_table_cell(
 			    t, "%s",
 			    text_grouped(

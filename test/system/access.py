@@ -130,6 +130,9 @@ def each_role_has_its_tools(t):
         page = t.forge("stat", "--pool", by(t, role)).expect(0).out.decode()
         assert "strangers_failed" in page and "of the memory node" in page, page
         top = t.forge("top", "--pool", by(t, role), "--once", "--interval", "100ms").expect(0).out
+        if role == "metrics":  # what there is has no rate
+            rows = [line.split() for line in top.decode().splitlines()]
+            assert all(r[0] == "-" for r in rows if r and r[-1] in ("threads", "connections")), top
         if role == "metrics":
             assert "counters" not in seen and seen["schema"] == "forge-stat-metrics-1", seen
             assert "the key is good for what it counts alone" in page and "chunks" not in page
