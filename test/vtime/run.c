@@ -238,7 +238,7 @@ static void test_window_margin(void **state)
 }
 
 /*
- * Windows become as long as pauses need: nodes stand still for 0.85 ms every 6 ms, in which more
+ * Windows become as long as pauses need: nodes stand still for 0.9 ms every 6 ms, in which more
  * groups leave a ring than the least window has, and are late for no more than the stated share.
  */
 static void test_window_fits(void **state)
@@ -249,7 +249,7 @@ static void test_window_fits(void **state)
 	s.bench.threads = 12;
 	s.bench.warm_up.operations = 150000;
 	s.bench.measured.operations = 150000;
-	s.setup.pause_ns = 850000;
+	s.setup.pause_ns = 900000;
 	s.setup.pause_every_ns = 6000000;
 	run_scene(&s);
 	const struct cache_counters *c = &s.results->cache;
