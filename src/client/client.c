@@ -235,6 +235,13 @@ int session_open(struct client *c, struct session **out, char *error_text, size_
 	return 0;
 }
 
+void session_rest(struct session *s)
+{
+	for (uint32_t i = 0; s->seats && i < s->client->member_count; i++)
+		if (s->seats[i])
+			seat_rest(s->seats[i]);
+}
+
 void session_close(struct session *s)
 {
 	if (!s)

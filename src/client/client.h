@@ -95,6 +95,12 @@ void client_losses(const struct client *, uint64_t *losses, uint64_t *returns);
  */
 int session_open(struct client *, struct session **out, char *error_text, size_t error_bytes);
 
+/*
+ * Finish what goes on beside the operations (a chunk fetched before it is needed), for who will ask
+ * for nothing for long: what that holds is otherwise held as by a thread that sleeps.  Waits.
+ */
+void session_rest(struct session *);
+
 /* Seal what is open, give chunks back, close the connection. */
 void session_close(struct session *);
 

@@ -179,6 +179,9 @@ int seat_open(struct client *, struct attachment *, uint32_t index, int is_begun
 /* Give back what it holds of the pool, unless that is the parent's or lost.  Waits. */
 void seat_drain(struct seat *);
 
+/* See session_rest(). */
+void seat_rest(struct seat *);
+
 /* One user less. */
 void seat_drop(struct seat *);
 

@@ -68,6 +68,12 @@ void seat_drain(struct seat *s)
 		cache_drain(&s->cache);
 }
 
+void seat_rest(struct seat *s)
+{
+	if (!forked_since(s->of->forked_mark) && !atomic_load(&s->of->is_lost))
+		cache_ahead_end(&s->cache);
+}
+
 void seat_drop(struct seat *s)
 {
 	if (!s || --s->users > 0)

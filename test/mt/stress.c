@@ -316,6 +316,8 @@ static void wait_while_held(struct stress_worker *w)
 	uint32_t hold;
 
 	while ((hold = atomic_load(&w->s->hold)) != 0 && !atomic_load(&w->s->failed)) {
+		if (w->session)
+			session_rest(w->session);
 		atomic_store(&w->mine->held, hold);
 		nanosleep(&pause, NULL);
 	}
