@@ -221,7 +221,7 @@ struct patience {
 /* One more try is over; is it time to give up? */
 static int out_of_patience(const struct cache *c, struct patience *p)
 {
-	uint64_t groups = c->count.evictions + c->count.groups_compacted + c->count.groups_spared;
+	uint64_t groups = cache_groups_had(c);
 	uint64_t now_us = worker_now_us(c->worker);
 
 	if (groups != p->groups || p->tries == 0)

@@ -391,6 +391,12 @@ void cache_ahead_fini(struct cache *);
  */
 MAY_WAIT int cache_reserve_try(struct cache *);
 
+/* Groups its evictions and compactions got hold of, ever: more of them is progress. */
+static inline uint64_t cache_groups_had(const struct cache *c)
+{
+	return c->count.evictions + c->count.groups_compacted + c->count.groups_spared;
+}
+
 /*
  * READ the object a word points to, in that chunk (cn_chunk_of()), into buffer (c->fetched or
  * c->other) and verify it: generation, length, checksum. *verdict OBJECT_VALID or OBJECT_INVALID.

@@ -70,12 +70,6 @@ static MAY_WAIT int close_groups(struct cache *c)
 	return status;
 }
 
-/* Groups that evictions and compactions of this worker got hold of, ever. */
-static uint64_t groups_had(const struct cache *c)
-{
-	return c->count.evictions + c->count.groups_compacted + c->count.groups_spared;
-}
-
 /* FORGE_MISS: another fiber of the lane was at it. */
 static MAY_WAIT int reserve_try(struct cache *c)
 {
@@ -103,18 +97,18 @@ static MAY_WAIT int gather_once(struct cache *c, struct lane_gather *g)
 {
 	struct lane *lane = c->lane;
 	uint64_t trips_max = LARGE_TRIPS * (uint64_t)c->cn->pool->plan.chunk_count;
-	uint64_t fruitful = groups_had(c);
+	uint64_t fruitful = cache_groups_had(c);
 	uint32_t fruitless = 0;
 
 	while (g->count < g->want) {
 		if (lane->reserve_count > 0) {
 			g->chunks[g->count++] = lane->reserve[--lane->reserve_count];
-			fruitful = groups_had(c);
+			fruitful = cache_groups_had(c);
 			fruitless = 0;
 			continue;
 		}
 		uint32_t before = g->count;
-		uint64_t had = groups_had(c);
+		uint64_t had = cache_groups_had(c);
 		int status = reserve_try(c);
 
 		if (status == FORGE_MISS)
@@ -125,7 +119,7 @@ static MAY_WAIT int gather_once(struct cache *c, struct lane_gather *g)
 			continue;
 		if (cache_is_late(c))
 			return FORGE_E_DEADLINE;
-		if (groups_had(c) > had && groups_had(c) - fruitful < trips_max)
+		if (cache_groups_had(c) > had && cache_groups_had(c) - fruitful < trips_max)
 			continue;
 		if (++fruitless == LARGE_FRUITLESS_MAX)
 			return FORGE_E_NO_SPACE;
