@@ -64,6 +64,52 @@ void counters_merge(struct counters *into, const struct counters *from)
 	}
 }
 
+/* What this build can say of them; a node of another one may count more or less. */
+static const struct known {
+	const char *name;
+	bool is_gauge; /* what there is now, not how often something happened */
+	const char *sentence;
+} known[] = {
+    {"threads", true, "that serve sockets"},
+    {"connections", true, "of compute nodes and tools, two or more of each"},
+    {"connections_total", false, "accepted, ever"},
+    {"connections_refused", false,
+     "of these, not welcome: another pool, another protocol, too many"},
+    {"strangers", true, "connected, and have not proved yet who they are"},
+    {"strangers_failed", false, "that had a wrong key, broke off or took too long"},
+    {"strangers_too_many", false, "sent away because too many had come at once"},
+    {"strangers_turned_away", false, "sent away for the many that had failed just before"},
+    {"instances", true, "processes attached by sockets"},
+    {"instances_fenced", false, "processes cut off so that their chunks could be taken back"},
+    {"ops_read", false, "READs done"},
+    {"ops_write", false, "WRITEs done"},
+    {"ops_cas", false, "CASes done, whether they swapped or not"},
+    {"ops_faa", false, "FAAs done"},
+    {"ops_failed", false, "verbs refused: out of bounds, not aligned, or not permitted"},
+    {"control_requests", false, "of locks, time, descriptions and these counts"},
+    {"receives", false, "calls that took bytes from a socket"},
+    {"bytes_in", false, "received"},
+    {"bytes_out", false, "sent"},
+    {"cpu_us", false, "processor time of the threads that serve sockets"},
+};
+
+static const struct known *known_as(const char *name)
+{
+	static const struct known other = {"", false, NULL};
+
+	for (unsigned i = 0; i < ARRAY_COUNT(known); i++)
+		if (strcmp(name, known[i].name) == 0)
+			return &known[i];
+	return &other;
+}
+
+static void print_name(struct text_table *t, const char *name)
+{
+	const char *sentence = known_as(name)->sentence;
+
+	text_table_cell(t, "%s%s%s", name, sentence ? ": " : "", sentence ? sentence : "");
+}
+
 void counters_print(const struct counters *c)
 {
 	struct text_table *t = c->count ? text_table_open("rl") : NULL;
@@ -76,21 +122,10 @@ void counters_print(const struct counters *c)
 	text_table_rule(t);
 	for (unsigned i = 0; i < c->count; i++) {
 		text_table_cell(t, "%s", text_grouped(&n, c->row[i].value));
-		text_table_cell(t, "%s", c->row[i].name);
+		print_name(t, c->row[i].name);
 	}
 	text_table_print(t, stdout);
 	text_table_close(t);
-}
-
-/* What there is now, not how often something happened. */
-static int is_gauge(const char *name)
-{
-	static const char *const gauges[] = {"threads", "connections", "strangers", "instances"};
-
-	for (unsigned i = 0; i < ARRAY_COUNT(gauges); i++)
-		if (strcmp(name, gauges[i]) == 0)
-			return 1;
-	return 0;
 }
 
 /* What goes down, or was counted by a node that was started anew, has no rate. */
@@ -106,7 +141,7 @@ void counters_print_rates(const struct counters *before, const struct counters *
 	for (unsigned i = 0; i < now->count; i++) {
 		const struct counter *row = &now->row[i], *old = find(before, row->name);
 
-		if (old && old->value <= row->value && !is_gauge(row->name))
+		if (old && old->value <= row->value && !known_as(row->name)->is_gauge)
 			text_table_cell(
 			    t, "%s",
 			    text_grouped(
@@ -115,7 +150,7 @@ void counters_print_rates(const struct counters *before, const struct counters *
 		else
 			text_table_cell(t, "-");
 		text_table_cell(t, "%s", text_grouped(&n, row->value));
-		text_table_cell(t, "%s", row->name);
+		print_name(t, row->name);
 	}
 	text_table_print(t, stdout);
 	text_table_close(t);

@@ -53,10 +53,9 @@ static int run(int argc, char **argv)
 	int off = 0;
 
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-		printf(
-		    "Usage: forge sim calibrate\n\n%s  Exit status: 0 every row is within %.0f %%, "
-		    "1 some is not, 2 error.\n",
-		    command_sim_calibrate.sentence, 100 * VT_CALIBRATION_TOLERANCE);
+		printf("Usage: forge sim calibrate\n\n%s\n"
+		       "Exit status: 0 every row is within %.0f %%, 1 some is not, 2 error.\n",
+		       command_sim_calibrate.sentence, 100 * VT_CALIBRATION_TOLERANCE);
 		return TOOL_OK;
 	}
 	if (argc > 1)

@@ -145,7 +145,11 @@ static void print_table(const struct trial_result *sum)
 {
 	struct text count;
 
-	printf("\n%-10s %10s %10s  %s\n", "fault", "injected", "effective", "what it is");
+	printf(
+	    "\nAn effective one was felt: a thread or verb was held up, a process lost its node.\n"
+	    "One away of a memory node counts for each process that was attached to it.\n\n"
+	    "%-10s %10s %10s  %s\n",
+	    "fault", "injected", "effective", "what it is");
 	for (unsigned i = 0; i < FAULT_KINDS; i++)
 		printf("%-10s %10" PRIu64 " %10" PRIu64 "  %s\n", fault_kind_name(i),
 		       sum->injected[i], sum->effective[i], fault_kind_sentence(i));

@@ -211,15 +211,16 @@ static uint64_t object_bytes(const struct space *s)
 	return s->used_bytes - TWIM_BYTES * s->members;
 }
 
-static void print_region(struct text_table *t, const char *name, uint64_t bytes, uint64_t objects,
-			 uint64_t whole)
+static void print_region(struct text_table *t, const char *name, uint64_t bytes,
+			 const struct plan *p, const char *sentence)
 {
 	struct text n[2];
 
 	text_table_cell(t, "%s", name);
 	text_table_cell(t, "%s", text_grouped(&n[0], bytes));
-	text_table_cell(t, "%.2f", share(bytes, objects));
-	text_table_cell(t, "%s", whole ? text_percent(&n[1], share(bytes, whole)) : "-");
+	text_table_cell(t, "%.2f", share(bytes, plan_capacity_objects(p)));
+	text_table_cell(t, "%s", text_percent(&n[1], share(bytes, p->pool_bytes)));
+	text_table_cell(t, "%s", sentence);
 }
 
 /* What a thread's session allocates beside: its lane and its scratch. */
@@ -232,8 +233,7 @@ static void print_memory(const struct plan *p)
 {
 	struct plan_region regions[PLAN_REGIONS];
 	struct cn_memory m;
-	uint64_t objects = plan_capacity_objects(p);
-	struct text_table *t = text_table_open("lrrr");
+	struct text_table *t = text_table_open("lrrrl");
 
 	plan_regions(p, regions);
 	cn_memory_of(p, &m);
@@ -241,24 +241,27 @@ static void print_memory(const struct plan *p)
 	text_table_cell(t, "bytes");
 	text_table_cell(t, "an object");
 	text_table_cell(t, "of the pool");
+	text_table_cell(t, "what it is");
 	text_table_rule(t);
 	for (unsigned i = 0; i < PLAN_REGIONS; i++)
-		print_region(t, regions[i].name, regions[i].bytes, objects, p->pool_bytes);
-	print_region(t, "all but objects", plan_metadata_bytes(p), objects, p->pool_bytes);
+		print_region(t, regions[i].name, regions[i].bytes, p, regions[i].sentence);
+	print_region(t, "all but objects", plan_metadata_bytes(p), p, "metadata, in one sum");
 	text_table_print(t, stdout);
 	text_table_close(t);
 	putchar('\n');
-	t = text_table_open("lrrr");
+	t = text_table_open("lrrrl");
 	text_table_cell(t, "memory of a compute node");
 	text_table_cell(t, "bytes");
 	text_table_cell(t, "an object");
-	text_table_cell(t, "beside the pool");
+	text_table_cell(t, "to the pool");
+	text_table_cell(t, "what it is");
 	text_table_rule(t);
-#define PART(name, sentence) print_region(t, #name, m.name, objects, p->pool_bytes);
+#define PART(name, sentence) print_region(t, #name, m.name, p, sentence);
 	CN_MEMORY_PARTS(PART)
 #undef PART
-	print_region(t, "sum, without sessions", cn_memory_bytes(p), objects, p->pool_bytes);
-	print_region(t, "each session", session_bytes(p), objects, p->pool_bytes);
+	print_region(t, "sum", cn_memory_bytes(p), p, "of a process without its sessions");
+	print_region(t, "each session", session_bytes(p), p,
+		     "of a thread: its groups and its scratch");
 	text_table_print(t, stdout);
 	text_table_close(t);
 	putchar('\n');

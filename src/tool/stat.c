@@ -48,6 +48,15 @@ static const char *const chunk_state_names[CHUNK_STATES] = {
     [CHUNK_FREE] = "free",     [CHUNK_RESERVED] = "reserved", [CHUNK_OPEN] = "open",
     [CHUNK_QUEUED] = "queued", [CHUNK_EVICTING] = "evicting", [CHUNK_PART] = "part",
 };
+static const char *const chunk_state_sentences[CHUNK_STATES] = {
+    [CHUNK_FREE] = "in the free ring, to be taken",
+    [CHUNK_RESERVED] = "taken by a compute node, not yet filled",
+    [CHUNK_OPEN] = "being filled",
+    [CHUNK_QUEUED] = "a sealed group, in the small or the main ring",
+    [CHUNK_EVICTING] = "a group that is being evicted or compacted",
+    [CHUNK_PART] = "of a value too large for one chunk",
+};
+
 /* Between two memory nodes of several. */
 #define PAGE_RULE "----------------------------------------------------------------"
 
@@ -64,19 +73,22 @@ static const char *const registry_state_names[] = {
 
 static void print_chunks(const struct survey *s)
 {
-	struct text_table *t = text_table_open("lr");
+	struct text_table *t = text_table_open("lrl");
 	struct text n;
 
 	text_table_cell(t, "chunks");
 	text_table_cell(t, "count");
+	text_table_cell(t, "what they are");
 	text_table_rule(t);
 	for (unsigned state = 0; state < CHUNK_STATES; state++) {
 		text_table_cell(t, "%s", chunk_state_names[state]);
 		text_table_cell(t, "%s", text_grouped(&n, s->chunks[state]));
+		text_table_cell(t, "%s", chunk_state_sentences[state]);
 	}
 	if (s->chunks_unknown) {
 		text_table_cell(t, "in no known state");
 		text_table_cell(t, "%s", text_grouped(&n, s->chunks_unknown));
+		text_table_cell(t, "damage: see 'forge check'");
 	}
 	text_table_print(t, stdout);
 	text_table_close(t);
