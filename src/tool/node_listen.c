@@ -106,6 +106,7 @@ void node_listen_reload(struct node_listen *l, const char *name)
 		log_error("%s: keys and certificates stay as they were: %s", name, text);
 		return;
 	}
-	log_warn("%s: keys and certificates were read anew; %u clients ended whose key is gone",
-		 name, node_server_recheck(l->server));
+	printf("reloaded %s: keys and certificates; %u clients ended whose key is gone\n", name,
+	       node_server_recheck(l->server));
+	fflush(stdout);
 }

@@ -274,10 +274,10 @@ def a_secret_is_replaced_while_clients_work(t):
     key_file(t, "old", old)
     key_file(t, "new", new)
 
-    def reload(*lines, words):
+    def reload(*lines, words, says=node.process.stdout):
         key_file(t, "keys", *lines)
         node.process.send_signal(signal.SIGHUP)
-        line = node.process.stderr.readline().decode()
+        line = says.readline().decode()
         assert words in line, line
         for one in SECRETS:
             assert one[:16] not in line, line
@@ -292,7 +292,7 @@ def a_secret_is_replaced_while_clients_work(t):
     reload(old, new, words="0 clients ended")
     for name in ("old", "new"):
         t.forge("set", "--pool", by(t, name), "sky", name).expect(0)
-    reload("nonsense", words="stay as they were")
+    reload("nonsense", words="stay as they were", says=node.process.stderr)
     t.forge("get", "--pool", by(t, "old"), "sky").expect(0, b"new")
     assert run.poll() is None
     # The one that goes on with the old secret loses its node; what it held is taken back.
