@@ -36,6 +36,7 @@ int own_pool_create(struct own_pool *o, const struct plan_wish *wish, char *erro
 		    size_t error_bytes)
 {
 	static _Atomic uint32_t serial;
+	struct layout_superblock first = pool_unmade();
 	uint64_t pool_id = clock_now_ns(clock_monotonic()) << 20 ^ (uint64_t)getpid();
 
 	*o = (struct own_pool){0};
@@ -44,8 +45,9 @@ int own_pool_create(struct own_pool *o, const struct plan_wish *wish, char *erro
 	int status = plan_make(wish, &o->plan, error_text, error_bytes);
 
 	if (!status)
-		status = shm_hold_create(o->name, round_up_u64(o->plan.pool_bytes, 8),
-					 ALIVE_NODE_BYTE, error_text, error_bytes, &o->hold);
+		status =
+		    shm_hold_create(o->name, round_up_u64(o->plan.pool_bytes, 8), ALIVE_NODE_BYTE,
+				    &first, sizeof(first), error_text, error_bytes, &o->hold);
 	if (status)
 		return status;
 	o->named = true;

@@ -106,11 +106,13 @@ int shm_hold_open_all(const char *where, uint64_t byte_count, char *error_text, 
 /*
  * Create the export as shm_export_create() does, and hold it before it has a single byte: nobody
  * else can hold it later.  Whoever holds an export and finds it empty lets go at once, since it is
- * being created; this waits for that.
+ * being created; this waits for that.  Its first first_bytes are written before its memory is
+ * reserved, which takes long: who finds it after its maker was killed sees by them what it is.
  * 0, or as shm_export_create(), or FORGE_E_AGAIN when somebody removed it meanwhile.
  */
-int shm_hold_create(const char *where, uint64_t bytes, uint64_t byte_index, char *error_text,
-		    size_t error_bytes, struct shm_hold **out);
+int shm_hold_create(const char *where, uint64_t bytes, uint64_t byte_index, const void *first,
+		    size_t first_bytes, char *error_text, size_t error_bytes,
+		    struct shm_hold **out);
 
 /* Let go.  NULL is permitted. */
 void shm_hold_close(struct shm_hold *hold);

@@ -98,8 +98,18 @@ int shm_hold_open_all(const char *where, uint64_t byte_count, char *error_text, 
 			 (struct error_out){error_text, error_bytes}, out);
 }
 
-int shm_hold_create(const char *where, uint64_t bytes, uint64_t byte_index, char *error_text,
-		    size_t error_bytes, struct shm_hold **out)
+static int write_first(const struct shm_hold *hold, const void *first, size_t bytes,
+		       struct error_out e)
+{
+	ssize_t n = pwrite(hold->fd, first, bytes, 0);
+
+	return n == (ssize_t)bytes
+		   ? FORGE_OK
+		   : shm_place_fail(&hold->place, n < 0 ? errno : ENOSPC, "write to", e);
+}
+
+int shm_hold_create(const char *where, uint64_t bytes, uint64_t byte_index, const void *first,
+		    size_t first_bytes, char *error_text, size_t error_bytes, struct shm_hold **out)
 {
 	struct error_out e = {error_text, error_bytes};
 	int status;
@@ -112,7 +122,9 @@ int shm_hold_create(const char *where, uint64_t bytes, uint64_t byte_index, char
 		     ? hold->fd
 		     : hold_lock(hold, (struct hold_bytes){byte_index, 1}, F_OFD_SETLKW, e);
 	if (status == FORGE_OK) {
-		status = shm_export_fill(&hold->place, hold->fd, bytes, e);
+		status = write_first(hold, first, first_bytes, e);
+		if (status == FORGE_OK)
+			status = shm_export_fill(&hold->place, hold->fd, bytes, e);
 		if (status != FORGE_OK)
 			shm_place_unlink(&hold->place);
 	}

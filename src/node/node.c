@@ -196,9 +196,10 @@ static int format(struct node *n, const struct plan *plan, struct error_out e)
 
 static int create(struct node *n, const struct plan *plan, struct error_out e)
 {
+	struct layout_superblock first = pool_unmade();
 	char ignored[256];
-	int status =
-	    shm_hold_create(n->where, plan->pool_bytes, ALIVE_NODE_BYTE, e.text, e.bytes, &n->hold);
+	int status = shm_hold_create(n->where, plan->pool_bytes, ALIVE_NODE_BYTE, &first,
+				     sizeof(first), e.text, e.bytes, &n->hold);
 
 	if (status == FORGE_E_POOL_EXISTS || status == FORGE_E_AGAIN)
 		return REFUSE(e, FORGE_E_AGAIN,
@@ -268,20 +269,21 @@ static int start_empty(struct node *n, struct error_out e)
 
 /* Whoever made it died at that: this node has its lock, which the maker has before the first byte.
  */
-static bool is_empty(const struct node *n)
+static bool is_unmade(const struct node *n)
 {
-	char byte;
+	struct layout_superblock sb;
+	size_t bytes = shm_hold_peek(n->hold, &sb, sizeof(sb));
 
-	return shm_hold_peek(n->hold, &byte, 1) == 0;
+	return bytes == 0 || (bytes == sizeof(sb) && pool_is_unmade(&sb));
 }
 
-/* It cannot be served, for that reason.  In an empty one there is nothing that could be lost. */
+/* It cannot be served, for that reason.  In an unmade one there is nothing that could be lost. */
 static int open_damaged(struct node *n, const struct node_wish *wish, const struct plan *plan,
 			int status, const char *reason, struct error_out e)
 {
 	struct plan old;
 
-	if (wish->on_damage == NODE_DAMAGE_REFUSE && !(wish->plan_given && is_empty(n)))
+	if (wish->on_damage == NODE_DAMAGE_REFUSE && !(wish->plan_given && is_unmade(n)))
 		return REFUSE(e, status,
 			      "%s; to replace it, add --force, or --on-damage empty for good",
 			      reason);

@@ -52,21 +52,31 @@ static uint64_t word_node_free(uint64_t index)
 	return node_pack_full(0, (uint32_t)index, 1, 1, 0);
 }
 
-static int format_with_buffer(struct worker *w, const struct plan *plan, uint64_t pool_id,
-			      const struct layout_time *time, uint64_t *buffer)
+struct layout_superblock pool_unmade(void)
 {
-	struct layout_superblock sb = {
+	return (struct layout_superblock){
 	    .magic = LAYOUT_MAGIC,
 	    .version = LAYOUT_VERSION,
 	    .state = SUPERBLOCK_FORMATTING,
 	    .fingerprint = layout_fingerprint(),
-	    .pool_id = pool_id,
-	    .epoch = 1,
-	    .plan_checksum = hash_checksum(0, plan, sizeof(*plan)),
-	    .plan = *plan,
-	    .time = *time,
 	};
+}
+
+bool pool_is_unmade(const struct layout_superblock *sb)
+{
+	return sb->magic == LAYOUT_MAGIC && sb->state == SUPERBLOCK_FORMATTING && sb->pool_id == 0;
+}
+
+static int format_with_buffer(struct worker *w, const struct plan *plan, uint64_t pool_id,
+			      const struct layout_time *time, uint64_t *buffer)
+{
+	struct layout_superblock sb = pool_unmade();
 	struct layout_cursors cursors = {0};
+
+	sb.epoch = 1;
+	sb.plan_checksum = hash_checksum(0, plan, sizeof(*plan));
+	sb.plan = *plan;
+	sb.time = *time;
 	struct fab_op op = fab_write(FAB_CONTROL, 0, &sb, sizeof(sb));
 	int status = flow_run(w, &op, 1);
 
@@ -86,6 +96,7 @@ static int format_with_buffer(struct worker *w, const struct plan *plan, uint64_
 		return status;
 	cursors.ring[RING_FREE].tail = plan->chunk_count;
 	sb.state = SUPERBLOCK_READY;
+	sb.pool_id = pool_id;
 	struct fab_op last[] = {
 	    fab_write(FAB_CONTROL, plan->cursors_offset, &cursors, sizeof(cursors)),
 	    fab_write(FAB_CONTROL, 0, &sb, sizeof(sb)),
@@ -154,8 +165,9 @@ int pool_open(struct worker *w, struct pool *out, char *error_text, size_t error
 			      sb.fingerprint, layout_fingerprint());
 	if (sb.state != SUPERBLOCK_READY)
 		return REFUSE(FORGE_E_NOT_A_POOL,
-			      "the pool's format never finished (state %u): "
-			      "wait for `forge node`, or format it anew",
+			      "its memory node is making the pool, or was killed at that (state "
+			      "%u): wait until it says 'ready'; if none is making it, 'forge node' "
+			      "with --size does",
 			      sb.state);
 	if (sb.plan_checksum != hash_checksum(0, &sb.plan, sizeof(sb.plan)))
 		return REFUSE(FORGE_E_CORRUPT, "the plan in the superblock fails its checksum: "

@@ -34,6 +34,13 @@ static inline int pool_rule(const struct pool *p, enum rule rule)
 }
 
 /*
+ * What an export begins with from its first byte until pool_format() is done: no READY and no
+ * pool id yet.  So one whose maker was killed is known, and has nothing in it that could be lost.
+ */
+struct layout_superblock pool_unmade(void);
+bool pool_is_unmade(const struct layout_superblock *);
+
+/*
  * Format the export: every chunk free, rings and index empty.  Nothing that was stored survives.
  * The superblock says READY last, so a half-formatted pool is never taken for one.
  * Waits.  0, FORGE_E_BOUNDS when the export is smaller than the plan, or FORGE_E_NODE.

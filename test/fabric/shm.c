@@ -413,19 +413,22 @@ static void test_hold_create(void **state)
 	struct shm_hold *first, *second;
 	struct shm_map *map;
 
-	assert_int_equal(shm_hold_create(where, 8192, 0, error, sizeof(error), &first), 0);
+	assert_int_equal(shm_hold_create(where, 8192, 0, "made", 4, error, sizeof(error), &first),
+			 0);
 	assert_int_equal(hold(where, &second), FORGE_E_AGAIN);
 	assert_int_equal(map_open(where, 0, &map), 0);
 	assert_int_equal(shm_map_bytes(map), 8192);
+	assert_memory_equal(shm_map_base(map), "made", 4);
 	shm_map_close(map);
-	assert_int_equal(shm_hold_create(where, 8192, 0, error, sizeof(error), &second),
+	assert_int_equal(shm_hold_create(where, 8192, 0, "made", 4, error, sizeof(error), &second),
 			 FORGE_E_POOL_EXISTS);
 	assert_int_equal(shm_hold_unlink(first, error, sizeof(error)), 0);
 	shm_hold_close(first);
-	assert_int_equal(shm_hold_create(where, 12, 0, error, sizeof(error), &first),
+	assert_int_equal(shm_hold_create(where, 12, 0, "made", 4, error, sizeof(error), &first),
 			 FORGE_E_INVAL);
-	assert_int_equal(shm_hold_create(where, UINT64_C(1) << 50, 0, error, sizeof(error), &first),
-			 FORGE_E_POOL_SPACE);
+	assert_int_equal(
+	    shm_hold_create(where, UINT64_C(1) << 50, 0, "made", 4, error, sizeof(error), &first),
+	    FORGE_E_POOL_SPACE);
 	assert_int_equal(is_held(where), FORGE_E_POOL_ABSENT);
 }
 

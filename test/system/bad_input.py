@@ -20,7 +20,7 @@ import time
 from harness import FORGE, PATIENCE_S, Node, Skip, case, main
 
 # Offsets of the superblock (src/layout/plan.h).
-MAGIC, VERSION, STATE, FINGERPRINT, PLAN = 0, 8, 12, 16, 48
+MAGIC, VERSION, STATE, FINGERPRINT, POOL_ID, PLAN = 0, 8, 12, 16, 24, 48
 CLIENTS = (("get", "k"), ("set", "k", "v"), ("del", "k"))
 
 
@@ -167,6 +167,40 @@ def a_pool_whose_maker_was_killed(t):
 
 
 @case
+def a_pool_whose_maker_was_killed_at_any_later_moment(t):
+    data = make_pool(t)
+    # State and pool id are what the maker writes last.
+    made = patched(patched(data, STATE, bytes(4)), POOL_ID, bytes(8))
+    # Nothing is reserved yet; a part is; the plan is there.
+    for unmade in made[:PLAN - 8] + bytes(256 - PLAN + 8), made[:24] + bytes(1 << 20), made:
+        put(t, unmade)
+        t.on_pool("node").expect(2, b"", ("--force",))
+        node = t.node("--size", "5M")
+        t.on_pool("set", "k", "v").expect(0)
+        assert node.end() == 0 and b"started empty" in node.err, node.err
+        put(t, unmade)
+        assert b"removed " + t.pool.encode() in t.on_pool("gc").expect(0).out
+        assert not os.path.exists(t.pool)
+
+
+@case
+def a_node_that_is_killed_while_it_makes_its_pool_is_followed_by_another(t):
+    t.pool = t.path("pool")
+    free = os.statvfs(t.dir)
+    if free.f_bavail * free.f_frsize < 3 << 30:
+        raise Skip("less than 3 GiB are free")
+    node = subprocess.Popen([FORGE, "node", "--pool", t.pool, "--size", "2G"], env=t.env,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    t.processes.append(node)
+    while not os.path.exists(t.pool) or os.path.getsize(t.pool) == 0:
+        assert node.poll() is None
+    node.kill()
+    node.wait(PATIENCE_S)
+    again = t.node("--size", "4M")
+    assert again.end() == 0
+
+
+@case
 def a_file_may_not_grow_so_far(t):
     done = subprocess.run(["sh", "-c", 'ulimit -f 1000; exec "$0" "$@"', FORGE, "node", "--pool", t.pool,
                            "--size", "16M"], capture_output=True, env=t.env, check=False)
@@ -241,9 +275,9 @@ def pool_of_another_layout(t):
 def half_formatted_pool(t):
     data = make_pool(t)
     put(t, patched(data, STATE, struct.pack("<I", 0)))
-    expect_refused(t, "format never finished", "--force")
+    expect_refused(t, "is making the pool", "--force")
     expect_force_mends(t)
-    # Killed even before it wrote the superblock.
+    # Cleared by somebody.
     put(t, bytes(len(data)))
     expect_refused(t, "the magic is", "--force")
     expect_force_mends(t)
