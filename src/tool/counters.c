@@ -80,7 +80,7 @@ static const struct known {
     {"strangers_too_many", false, "sent away because too many had come at once"},
     {"strangers_turned_away", false, "sent away for the many that had failed just before"},
     {"instances", true, "processes attached by sockets"},
-    {"instances_fenced", false, "processes cut off so that their chunks could be taken back"},
+    {"instances_fenced", false, "processes cut off before what they held was taken back"},
     {"ops_read", false, "READs done"},
     {"ops_write", false, "WRITEs done"},
     {"ops_cas", false, "CASes done, whether they swapped or not"},
