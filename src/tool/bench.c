@@ -21,9 +21,7 @@ struct config {
 };
 
 static const struct opt options[] = {
-    OPT_STRING(struct config, pool, "pool", 'p', "none", "NAME",
-	       "The pool, as served by forge node: " TOOL_POOL_NAMES
-	       "; none: make one for this run."),
+    LOAD_POOL_OPTION(struct config),
     TOOL_KEY_FILE_OPTION(struct config),
     OPT_STRING(struct config, workload, "workload", 'w', "ycsb-b", "TEXT",
 	       "ycsb-a to ycsb-f, uniform, zipf:THETA, scan, hotspot, cachelib:PREFIX, each with "
@@ -34,21 +32,8 @@ static const struct opt options[] = {
 	    "Size of every value; 0: as the workload says."),
     OPT_DOUBLE(struct config, cache_percent, "cache-percent", 'c', "10", "%", 0, 10000,
 	       "Size of a pool made for the run: its groups hold that share of the keys."),
-    OPT_BYTES(struct config, size, "size", 's', "0", "SIZE", 0, 0,
-	      "Size of a pool made for the run in bytes, in place of --cache-percent."),
-    OPT_U64(struct config, group_objects, "group-objects", 0, "64", "objects", 2,
-	    LAYOUT_GROUP_OBJECTS_MAX,
-	    "How many objects of mean size fill a group, in a pool made for the run."),
-    OPT_U64(struct config, group_objects_max, "group-objects-max", 0, "0", "objects", 0,
-	    LAYOUT_GROUP_OBJECTS_MAX,
-	    "How many objects a group may have, if they are small; 0: by median and mean size."),
-    OPT_U64(struct config, open_groups, "open-groups", 0, "0", "groups", 0, LANE_FILLING_MAX,
-	    "How many groups a thread fills at once for each ring; 0: by its share of the pool."),
-    OPT_U64(struct config, dead_percent, "dead-percent", 0, "0", "%", 0, 100,
-	    "Members that may be dead before groups are compacted for it; 0: the policy's share."),
-    OPT_STRING(struct config, policy, "policy", 0, NULL, "NAME",
-	       "The policy; default: the pool's own, or forge."),
-    OPT_U64(struct config, threads, "threads", 't', "1", "N", 1, 256, "Threads of each process."),
+    LOAD_PLAN_OPTIONS(struct config),
+    LOAD_POLICY_OPTIONS(struct config),
     OPT_U64(struct config, processes, "processes", 'P', "1", "N", 1, 256,
 	    "Processes; each is a compute node."),
     OPT_U64(struct config, operations, "ops", 'n', "1000000", "N", 1, 0,
@@ -62,31 +47,14 @@ static const struct opt options[] = {
     OPT_FLAG(struct config, preload, "preload", 0, "Store every key once before the warm-up."),
     OPT_CHOICE(struct config, on_miss, "on-miss", 0, "fill", "fill|ignore",
 	       "What follows a Get that misses; the Set that fills is no operation of its own."),
-    OPT_DOUBLE(
-	struct config, rate, "rate", 0, "0", "op/s", 0, 1e12,
-	"Open loop: so many operations begin in a second, by all threads, at random moments; "
-	"latencies count from there.  0: each thread goes on as soon as it can."),
-    OPT_DURATION(struct config, miss_penalty, "miss-penalty", 0, "0", "TIME", 0, LOAD_TIME_MAX_US,
-		 "What a miss costs beside: the time of a backend, slept (below 100 us: spun)."),
-    OPT_FLAG(struct config, verify, "verify", 0,
-	     "Check every byte of every value; a wrong one ends the run."),
+    LOAD_PACE_OPTIONS(struct config),
     OPT_FLAG(struct config, stress, "stress", 0,
 	     "Verify, and see to it that no value is older than what was acknowledged: all but "
 	     "every eighth key have one writer, whose versions are counted."),
     OPT_FLAG(struct config, lru, "lru", 0,
 	     "Print what exact LRU of the same capacity hits, on the same operations."),
     OPT_U64(struct config, seed, "seed", 0, "1", "N", 0, 0, "Seed of all draws."),
-    OPT_DURATION(struct config, poll_interval, "poll-interval", 0, "0", "TIME", 0, 10000000,
-		 "How often a compute node polls; 0: its default."),
-    OPT_STRING(struct config, json, "json", 'j', NULL, "FILE",
-	       "Write the result as JSON; -: to standard output, in place of the page."),
-    OPT_FLAG(struct config, progress, "progress", 0,
-	     "A line of progress on standard error, also when that is no terminal."),
-    {.name = "count-verbs",
-     .type = OPT_TYPE_FLAG,
-     .offset = OPT_FIELD(struct config, count_verbs, bool),
-     .preset = "true",
-     .sentence = "Count verbs by purpose, which costs some ns each."},
+    LOAD_REPORT_OPTIONS(struct config),
 };
 
 static const struct opts_table table = {

@@ -6,12 +6,74 @@
 #ifndef FORGE_TOOL_LOAD_OPTIONS_H
 #define FORGE_TOOL_LOAD_OPTIONS_H
 
+#include "base/opts.h"
 #include "bench/own_pool.h"
 #include "bench/report.h"
+#include "cache/lane.h"
+#include "layout/layout.h"
 #include "tool/command.h"
+#include "tool/names.h"
 
 /* No run or miss takes longer than a year; a nanosecond count of it fits 64 bits by far. */
 #define LOAD_TIME_MAX_US (UINT64_C(365) * 24 * 3600 * 1000000)
+
+/* ---- rows of both tables; c: a struct that has a field of the name of each ---- */
+
+/* Which pool. */
+#define LOAD_POOL_OPTION(c)                                              \
+	OPT_STRING(c, pool, "pool", 'p', "none", "NAME",                 \
+		   "The pool, as served by forge node: " TOOL_POOL_NAMES \
+		   "; none: make one for this run.")
+
+/* Of a pool that is made, and how its groups are filled. */
+#define LOAD_PLAN_OPTIONS(c)                                                                       \
+	OPT_BYTES(c, size, "size", 's', "0", "SIZE", 0, 0,                                         \
+		  "Size of a pool made for the run in bytes, in place of --cache-percent."),       \
+	    OPT_U64(c, group_objects, "group-objects", 0, "64", "objects", 2,                      \
+		    LAYOUT_GROUP_OBJECTS_MAX,                                                      \
+		    "How many objects of mean size fill a group, in a pool made for the run."),    \
+	    OPT_U64(c, group_objects_max, "group-objects-max", 0, "0", "objects", 0,               \
+		    LAYOUT_GROUP_OBJECTS_MAX,                                                      \
+		    "How many objects a group may have, if they are small; 0: by median and mean " \
+		    "size."),                                                                      \
+	    OPT_U64(c, open_groups, "open-groups", 0, "0", "groups", 0, LANE_FILLING_MAX,          \
+		    "How many groups a thread fills at once for each ring; 0: by its share of "    \
+		    "the pool."),                                                                  \
+	    OPT_U64(c, dead_percent, "dead-percent", 0, "0", "%", 0, 100,                          \
+		    "Members that may be dead before groups are compacted for it; 0: the "         \
+		    "policy's share.")
+
+/* Who works. */
+#define LOAD_POLICY_OPTIONS(c)                                        \
+	OPT_STRING(c, policy, "policy", 0, NULL, "NAME",              \
+		   "The policy; default: the pool's own, or forge."), \
+	    OPT_U64(c, threads, "threads", 't', "1", "N", 1, 256, "Threads of each process.")
+
+/* How fast, and how strictly. */
+#define LOAD_PACE_OPTIONS(c)                                                                       \
+	OPT_DOUBLE(                                                                                \
+	    c, rate, "rate", 0, "0", "op/s", 0, 1e12,                                              \
+	    "Open loop: so many operations begin in a second, by all threads, at random moments; " \
+	    "latencies count from there.  0: each thread goes on as soon as it can."),             \
+	    OPT_DURATION(                                                                          \
+		c, miss_penalty, "miss-penalty", 0, "0", "TIME", 0, LOAD_TIME_MAX_US,              \
+		"What a miss costs beside: the time of a backend, slept (below 100 us: spun)."),   \
+	    OPT_FLAG(c, verify, "verify", 0,                                                       \
+		     "Check every byte of every value; a wrong one ends the run.")
+
+/* What is reported. */
+#define LOAD_REPORT_OPTIONS(c)                                                                    \
+	OPT_DURATION(c, poll_interval, "poll-interval", 0, "0", "TIME", 0, 10000000,              \
+		     "How often a compute node polls; 0: its default."),                          \
+	    OPT_STRING(c, json, "json", 'j', NULL, "FILE",                                        \
+		       "Write the result as JSON; -: to standard output, in place of the page."), \
+	    OPT_FLAG(c, progress, "progress", 0,                                                  \
+		     "A line of progress on standard error, also when that is no terminal."),     \
+	{                                                                                         \
+		.name = "count-verbs", .type = OPT_TYPE_FLAG,                                     \
+		.offset = OPT_FIELD(c, count_verbs, bool), .preset = "true",                      \
+		.sentence = "Count verbs by purpose, which costs some ns each."                   \
+	}
 
 /* The pool a run works on: the user's, or one made for it. */
 struct load_pool {
