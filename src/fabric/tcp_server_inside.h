@@ -87,6 +87,8 @@ struct tcp_thread {
 	struct tcp_conn **ready_end;
 	struct tcp_conn *latest; /* had a request last; NULL: it is gone */
 	unsigned latest_in_row;	 /* turns of it since epoll was asked */
+	unsigned latest_found;	 /* requests of it alone that looks found */
+	int is_alone;		 /* latest is looked at, and in no epoll */
 	unsigned greeting;	 /* connections that are not welcome yet */
 	struct tcp_thread_counts counts;
 

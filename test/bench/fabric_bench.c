@@ -475,7 +475,7 @@ static void measure_single(const char *where, uint64_t slice_ns, unsigned rounds
 		server_stop(&servers[i]);
 	printf("%-4s", via(where));
 	for (enum way way = 0; way < WAYS; way++)
-		print_spread("  %6.1f %6.1f %6.1f", us[way], rounds);
+		print_spread("  %6.2f %6.2f %6.2f", us[way], rounds);
 	print_spread("  %5.2f %5.2f %5.2f", read_ratio, rounds);
 	print_spread("  %5.2f %5.2f %5.2f\n", get_ratio, rounds);
 	fflush(stdout);

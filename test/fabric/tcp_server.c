@@ -275,6 +275,52 @@ static void test_silent_client(void **state)
 	close_world(&w);
 }
 
+static void read_in_turn(struct fab *f, unsigned count)
+{
+	uint64_t word;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct fab_op op = fab_read(FAB_DATA, 8, &word, sizeof(word));
+
+		run_ops(f, &op, 1);
+		assert_int_equal(op.status, FORGE_OK);
+	}
+}
+
+/*
+ * Who asks alone is looked at without epoll (tcp_thread.c).  It is served when the node has gone to
+ * sleep meanwhile, and others are while it is; and its end is noticed.
+ */
+static void test_alone(void **state)
+{
+	for (unsigned i = 0; i < ARRAY_COUNT(places); i++) {
+		struct world w;
+
+		open_world(&w, places[i],
+			   (struct tcp_server_settings){.threads = 1, .spin_us = 300});
+		serve(&w);
+		struct tcp_settings s = settings_for(&w);
+		struct tcp_control *c = must_control(&s);
+		struct fab *f = must_open(&s), *other = must_open(&s);
+
+		assert_int_equal(tcp_control_hold(c, 1), FORGE_OK);
+		for (unsigned round = 0; round < 40; round++) {
+			read_in_turn(f, 200);
+			if (round % 2)
+				read_in_turn(other, 1);
+			else
+				poll(NULL, 0, 2);
+		}
+		read_in_turn(f, 200);
+		fab_close(f);
+		fab_close(other);
+		tcp_control_close(c);
+		/* Not before the last of them is gone. */
+		WAIT_FOR(owner_ended_count(&w) == 1);
+		close_world(&w);
+	}
+}
+
 /* The end of the server is the end of each instance, locks included, even in the middle of work. */
 static void test_close_amid_work(void **state)
 {
@@ -310,6 +356,7 @@ int main(void)
 	    cmocka_unit_test(test_10000_connects_leak_nothing),
 	    cmocka_unit_test(test_connections_max),
 	    cmocka_unit_test(test_silent_client),
+	    cmocka_unit_test(test_alone),
 	    cmocka_unit_test(test_close_amid_work),
 	};
 
