@@ -19,7 +19,6 @@ int conn_worker_init(struct conn_worker *w, uint32_t reply_value_bytes)
 	w->executor.out = &w->out;
 	w->executor.counts = &w->counts;
 	w->now_ms = clock_now_ns(clock_monotonic()) / 1000000;
-	gather_init(w);
 	if (w->out.data && w->in)
 		return 0;
 	conn_worker_fini(w);
@@ -40,7 +39,7 @@ struct conn *conn_create(int fd, const struct parser *fresh)
 
 	if (!c)
 		return NULL;
-	c->fd = fd;
+	c->socket.fd = fd;
 	c->parser = *fresh;
 	return c;
 }
@@ -48,7 +47,7 @@ struct conn *conn_create(int fd, const struct parser *fresh)
 void conn_destroy(struct conn *c)
 {
 	tls_conn_destroy(c->tls);
-	close(c->fd);
+	close(c->socket.fd);
 	free(c->held);
 	free(c->unsent);
 	free(c);
@@ -59,7 +58,7 @@ static void end(struct conn *c)
 	struct conn_worker *w = c->worker;
 
 	if (c->waits)
-		event_del(&c->event);
+		watch_remove(&w->watch, &c->socket);
 	overlap_leave(c);
 	w->overlap.kept_bytes -= c->unsent_bytes;
 	if (c->prev)
@@ -128,7 +127,7 @@ static ssize_t send_some(struct conn *c, const char *data, size_t bytes)
 
 	while (sent < bytes) {
 		ssize_t n = c->tls ? tls_send(c->tls, data + sent, bytes - sent)
-				   : send(c->fd, data + sent, bytes - sent, MSG_NOSIGNAL);
+				   : send(c->socket.fd, data + sent, bytes - sent, MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -355,24 +354,23 @@ static bool run_one(struct conn *c, const struct gathered *one)
 	return execute_one(c, &one->request) != NEXT_IS_NEVER && flush_out(c);
 }
 
-static void on_event(evutil_socket_t fd, short what, void *argument);
+static void on_ready(void *conn);
 
 /* Let the event loop look for that, and nothing else.  false: it cannot. */
 static bool wait_for(struct conn *c, enum conn_wait what)
 {
+	struct watch *w = &c->worker->watch;
+
 	if (c->waits == what)
 		return true;
 	if (c->waits)
-		event_del(&c->event);
+		watch_remove(w, &c->socket);
 	c->waits = CONN_WAITS_NOT;
 	if (what == CONN_WAITS_NOT)
 		return true;
 	if (what == CONN_WAITS_ROOM)
 		counts_up(&c->worker->counts.reads_paused);
-	event_assign(&c->event, c->worker->base, c->fd,
-		     (short)((what == CONN_WAITS_ROOM ? EV_WRITE : EV_READ) | EV_PERSIST), on_event,
-		     c);
-	if (event_add(&c->event, NULL))
+	if (watch_add(w, &c->socket, what == CONN_WAITS_ROOM ? EPOLLOUT : EPOLLIN))
 		return false;
 	c->waits = (uint8_t)what;
 	return true;
@@ -400,7 +398,7 @@ static void go_on(struct conn *c, bool alive)
 
 ssize_t conn_read(struct conn *c, char *to, size_t room)
 {
-	ssize_t n = c->tls ? tls_recv(c->tls, to, room) : recv(c->fd, to, room, 0);
+	ssize_t n = c->tls ? tls_recv(c->tls, to, room) : recv(c->socket.fd, to, room, 0);
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
@@ -492,23 +490,23 @@ void conn_serve(struct conn *c, const char *data, size_t bytes, const struct gat
 	go_on(c, alive);
 }
 
-static void on_event(evutil_socket_t fd, short what, void *argument)
+static void on_ready(void *conn)
 {
-	struct conn *c = argument;
+	struct conn *c = conn;
 	struct conn_worker *w = c->worker;
 	uint64_t before = requests_so_far(w), start_ns = clock_now_ns(clock_monotonic());
 
-	(void)fd;
 	w->now_ms = start_ns / 1000000;
 	c->active_ms = w->now_ms;
 	counts_up(&w->counts.wakeups);
-	if (what == EV_READ && !c->held_bytes && !c->tls && !overlap_is_on(&w->overlap)) {
+	if (c->waits == CONN_WAITS_INPUT && !c->held_bytes && !c->tls &&
+	    !overlap_is_on(&w->overlap)) {
 		if (!gather_read(c, start_ns))
 			end(c);
 		return;
 	}
 	begin_replies(w);
-	bool alive = what & EV_WRITE ? send_unsent(c) && serve_held(c) : serve_input(c);
+	bool alive = c->waits == CONN_WAITS_ROOM ? send_unsent(c) && serve_held(c) : serve_input(c);
 
 	alive = alive && serve_pending(c);
 	record_latency(w, before, start_ns);
@@ -520,6 +518,8 @@ static void on_event(evutil_socket_t fd, short what, void *argument)
 void conn_start(struct conn *c, struct conn_worker *w)
 {
 	c->worker = w;
+	c->socket.on_ready = on_ready;
+	c->socket.owner = c;
 	c->active_ms = w->now_ms;
 	c->next = w->first;
 	if (w->first)

@@ -12,12 +12,10 @@
 #ifndef FORGE_SERVE_CONN_H
 #define FORGE_SERVE_CONN_H
 
-#include <event2/event.h>
-#include <event2/event_struct.h>
-
 #include "base/hist.h"
 #include "serve/execute.h"
 #include "serve/gather.h"
+#include "serve/watch.h"
 #include "serve/overlap.h"
 #include "serve/parse.h"
 #include "access/tls.h"
@@ -44,8 +42,7 @@ enum conn_wait { CONN_WAITS_NOT, CONN_WAITS_INPUT, CONN_WAITS_ROOM };
 struct conn {
 	struct conn_worker *worker;
 	struct conn *next, *prev; /* of the worker's */
-	int fd;
-	struct event event;
+	struct watched socket;
 	uint8_t waits;	/* enum conn_wait */
 	bool is_ending; /* close once the replies are sent */
 	bool is_eof;	/* the client sends no more */
@@ -79,7 +76,7 @@ struct conn_ahead {
 
 /* What the connections of a worker share. */
 struct conn_worker {
-	struct event_base *base;
+	struct watch watch;
 	struct executor executor;
 	struct out out;
 	struct overlap overlap;

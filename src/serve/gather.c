@@ -64,19 +64,7 @@ bool gather_read(struct conn *c, uint64_t now_ns)
 	g->of[g->count].conn = c;
 	g->of[g->count].bytes = (size_t)n;
 	g->of[g->count].start_ns = now_ns;
-	if (g->count++ == 0)
-		event_active(&g->event, EV_READ, 0);
-	if (g->count == CONN_GATHER)
+	if (++g->count == CONN_GATHER)
 		gather_serve(w);
 	return true;
-}
-
-static void on_all_read(evutil_socket_t fd, short what, void *worker)
-{
-	gather_serve(worker);
-}
-
-void gather_init(struct conn_worker *w)
-{
-	event_assign(&w->gather.event, w->base, -1, 0, on_all_read, w);
 }

@@ -9,16 +9,14 @@
  * What a client may rely on is unchanged: a connection is gathered at most once at a time, with
  * what one read brought, which is carried out before anything else happens to it; how requests of
  * different connections follow each other was never promised.  The first of them waits while up
- * to CONN_GATHER - 1 others are read, a few microseconds, and no longer: whoever finds the last
- * place taken serves all, and otherwise an event behind those of the connections that are ready
- * does, so that nobody is waited for.  A connection that is alone is served as before.
+ * to CONN_GATHER - 1 others are read, a few microseconds, and no longer: whoever takes the last
+ * place serves all, and otherwise the end of the loop's turn does, so that nobody is waited for.
+ * A connection that is alone is served as before.
  *
  * Only where the fabric completes at post; elsewhere overlap.h lets requests wait together.
  */
 #ifndef FORGE_SERVE_GATHER_H
 #define FORGE_SERVE_GATHER_H
-
-#include <event2/event_struct.h>
 
 #include "serve/parse.h"
 
@@ -43,12 +41,9 @@ struct gathered {
 };
 
 struct gather {
-	struct event event; /* behind those of the connections that are ready */
 	unsigned count;
 	struct gathered of[CONN_GATHER];
 };
-
-void gather_init(struct conn_worker *);
 
 /* Read once, and serve it when those that are ready have been read.  false: it is over. */
 bool gather_read(struct conn *, uint64_t now_ns);

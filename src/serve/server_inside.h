@@ -8,6 +8,8 @@
 #ifndef FORGE_SERVE_SERVER_INSIDE_H
 #define FORGE_SERVE_SERVER_INSIDE_H
 
+#include <event2/event.h>
+#include <event2/event_struct.h>
 #include <pthread.h>
 
 #include "serve/conn.h"
@@ -22,10 +24,10 @@ struct server_thread {
 	struct server *server;
 	pthread_t thread;
 	bool is_running;
-	int wake_fd; /* an eventfd */
 	struct session *session;
 	struct conn_worker conns;
-	struct event wake_event, tick_event, flush_event;
+	struct watched wake, tick, flush; /* by others, once a second, when one is due */
+	bool is_over;
 	uint64_t flush_ticket;
 	int tend_status; /* of the last tick, so that a failure is told once */
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -23,13 +24,15 @@ static void publish(struct server_thread *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *argument)
+static void on_tick(void *thread)
 {
-	struct server_thread *t = argument;
-
+	struct server_thread *t = thread;
 	struct flows *flows = &t->conns.overlap.flows;
+	uint64_t times;
 	int status;
 
+	if (read(t->tick.fd, &times, sizeof(times)) < 0)
+		return; /* not yet */
 	if (overlap_is_on(&t->conns.overlap)) {
 		status = flows->tend_status;
 		flows_tend(flows);
@@ -43,15 +46,15 @@ static void on_tick(evutil_socket_t fd, short what, void *argument)
 	conn_tick(&t->conns);
 	publish(t);
 	if (t->conns.is_draining && !t->conns.first)
-		event_base_loopbreak(t->conns.base);
+		t->is_over = true;
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *argument)
+static void on_wake(void *thread)
 {
-	struct server_thread *t = argument;
+	struct server_thread *t = thread;
 	uint64_t times;
 
-	if (read(t->wake_fd, &times, sizeof(times)) < 0 && errno != EAGAIN)
+	if (read(t->wake.fd, &times, sizeof(times)) < 0 && errno != EAGAIN)
 		log_warn("an event descriptor cannot be read: %m");
 	pthread_mutex_lock(&t->lock);
 	struct conn *inbox = t->inbox, *next;
@@ -72,7 +75,7 @@ static void on_wake(evutil_socket_t fd, short what, void *argument)
 	if (order == ORDER_END)
 		conn_close_all(&t->conns);
 	if (order != ORDER_NONE && !t->conns.first)
-		event_base_loopbreak(t->conns.base);
+		t->is_over = true;
 }
 
 /* ---- delayed flush ------------------------------------------------------------------------ */
@@ -91,13 +94,24 @@ static MAY_WAIT void flush_on_flow(struct flow *f)
 	flows_put(f);
 }
 
-static void on_flush(evutil_socket_t fd, short what, void *argument)
+static void flush_in(struct server_thread *t, struct timespec delay)
 {
-	const struct timeval again = {.tv_usec = FLUSH_AGAIN_MS * 1000};
-	struct server_thread *t = argument;
+	const struct itimerspec once = {.it_value = delay};
+
+	if (timerfd_settime(t->flush.fd, 0, &once, NULL))
+		log_error("the time of a flush cannot be set: %m");
+}
+
+static void on_flush(void *thread)
+{
+	const struct timespec again = {.tv_nsec = FLUSH_AGAIN_MS * 1000000};
+	struct server_thread *t = thread;
 	struct flows *flows = &t->conns.overlap.flows;
 	struct flow *f;
+	uint64_t times;
 
+	if (read(t->flush.fd, &times, sizeof(times)) < 0)
+		return; /* it has been put off */
 	/* A later order, given to whichever thread, has taken its place. */
 	if (atomic_load(&t->server->flush_ticket) != t->flush_ticket)
 		return;
@@ -110,91 +124,98 @@ static void on_flush(evutil_socket_t fd, short what, void *argument)
 		return;
 	if (f)
 		flows_put(f);
-	event_add(&t->flush_event, &again);
+	flush_in(t, again);
 }
 
 static void flush_later(void *context, uint64_t seconds)
 {
 	struct server_thread *t = context;
 	/* A hundred years at most: a timer takes no more. */
-	struct timeval delay = {.tv_sec = (time_t)min_u64(seconds, UINT64_C(3155760000))};
+	struct timespec delay = {.tv_sec = (time_t)min_u64(seconds, UINT64_C(3155760000))};
 
 	t->flush_ticket = atomic_fetch_add(&t->server->flush_ticket, 1) + 1;
-	event_add(&t->flush_event, &delay);
+	flush_in(t, delay);
 }
 
 /* ---- the thread --------------------------------------------------------------------------- */
 
-static void on_fabric(evutil_socket_t fd, short what, void *argument)
-{
-	/* The next turn will see. */
-}
-
 /*
- * Sleep until a client or the fabric has something.  The fabric's descriptors are the loop's for no
- * longer than that: when a node is lost they close, and a client's may get the same number.
+ * Sleep until a client or the fabric has something.  The fabric's descriptors are not among those
+ * that are watched: when a node is lost they close, and a client's may get the same number.
  */
-static void sleep_on(struct server_thread *t, const struct pollfd *fds, unsigned n)
+static void sleep_on(struct watch *w, struct pollfd *fds, unsigned n)
 {
-	const struct timeval patience = {.tv_usec = FAB_SLEEP_NS / 1000};
-	struct event events[RUN_WAIT_FABS_MAX];
-
-	for (unsigned i = 0; i < n; i++) {
-		short what = (short)((fds[i].events & POLLIN ? EV_READ : 0) |
-				     (fds[i].events & POLLOUT ? EV_WRITE : 0));
-
-		event_assign(&events[i], t->conns.base, fds[i].fd, what, on_fabric, t);
-		event_add(&events[i], &patience);
-	}
-	event_base_loop(t->conns.base, EVLOOP_ONCE);
-	for (unsigned i = 0; i < n; i++)
-		event_del(&events[i]);
+	fds[n] = (struct pollfd){.fd = w->epoll, .events = POLLIN};
+	poll(fds, n + 1, (int)(FAB_SLEEP_NS / 1000000));
+	watch_turn(w, 0);
 }
 
 /*
  * Where requests wait for the fabric the loop sleeps while there are none, and on the fabric when
  * looking has been in vain for a while; otherwise it looks at fabric and sockets in turn.
  */
-static void dispatch(struct server_thread *t)
+static void turn_with_fabric(struct server_thread *t)
 {
-	struct pollfd fds[RUN_WAIT_FABS_MAX];
+	struct pollfd fds[RUN_WAIT_FABS_MAX + 1];
 	struct conn_worker *w = &t->conns;
-	struct flows *flows = &w->overlap.flows;
 	unsigned n;
 
-	if (!overlap_is_on(&w->overlap)) {
-		event_base_dispatch(w->base);
-		return;
-	}
-	do {
-		if (!overlap_turn(w))
-			event_base_loop(w->base, EVLOOP_ONCE);
-		else if ((n = fiber_loop_sleep_on(flows->loop, fds)) > 0)
-			sleep_on(t, fds, n);
-		else
-			event_base_loop(w->base, EVLOOP_NONBLOCK);
-	} while (!event_base_got_break(w->base));
+	if (!overlap_turn(w))
+		watch_turn(&w->watch, WATCH_FOREVER);
+	else if ((n = fiber_loop_sleep_on(w->overlap.flows.loop, fds)) > 0)
+		sleep_on(&w->watch, fds, n);
+	else
+		watch_turn(&w->watch, 0);
 }
 
 static void *run(void *argument)
 {
 	struct server_thread *t = argument;
-	const struct timeval second = {.tv_sec = 1};
 
-	event_assign(&t->wake_event, t->conns.base, t->wake_fd, EV_READ | EV_PERSIST, on_wake, t);
-	event_assign(&t->tick_event, t->conns.base, -1, EV_PERSIST, on_tick, t);
-	event_assign(&t->flush_event, t->conns.base, -1, 0, on_flush, t);
-	event_add(&t->wake_event, NULL);
-	event_add(&t->tick_event, &second);
-	dispatch(t);
+	while (!t->is_over) {
+		if (overlap_is_on(&t->conns.overlap)) {
+			turn_with_fabric(t);
+			continue;
+		}
+		watch_turn(&t->conns.watch, WATCH_FOREVER);
+		gather_serve(&t->conns);
+	}
 	conn_close_all(&t->conns);
 	publish(t);
 	/* The last flows end on the thread that they began on. */
 	overlap_close(&t->conns.overlap);
-	event_del(&t->wake_event);
-	event_del(&t->tick_event);
-	event_del(&t->flush_event);
 	return NULL;
+}
+
+/* fd, or -1 with errno, which is the thread's from here on. */
+static int watch_own(struct server_thread *t, struct watched *s, int fd, void (*on_ready)(void *))
+{
+	*s = (struct watched){.fd = fd, .on_ready = on_ready, .owner = t};
+	return fd < 0 ? -1 : watch_add(&t->conns.watch, s, EPOLLIN);
+}
+
+/* The loop, and what wakes it beside connections.  0 or -1 with errno. */
+static int open_loop(struct server_thread *t)
+{
+	const struct itimerspec second = {{.tv_sec = 1}, {.tv_sec = 1}};
+	const int flags = TFD_NONBLOCK | TFD_CLOEXEC;
+
+	if (watch_open(&t->conns.watch) ||
+	    watch_own(t, &t->wake, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), on_wake) ||
+	    watch_own(t, &t->tick, timerfd_create(CLOCK_MONOTONIC, flags), on_tick) ||
+	    watch_own(t, &t->flush, timerfd_create(CLOCK_MONOTONIC, flags), on_flush))
+		return -1;
+	return timerfd_settime(t->tick.fd, 0, &second, NULL);
+}
+
+static void close_loop(struct server_thread *t)
+{
+	const int fds[] = {t->wake.fd, t->tick.fd, t->flush.fd};
+
+	for (unsigned i = 0; i < ARRAY_COUNT(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	watch_close(&t->conns.watch);
 }
 
 int server_thread_open(struct server_thread *t, struct server *s, char *error_text,
@@ -206,7 +227,7 @@ int server_thread_open(struct server_thread *t, struct server *s, char *error_te
 	t->server = s;
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->has_news, NULL);
-	t->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	t->conns.watch.epoll = t->wake.fd = t->tick.fd = t->flush.fd = -1;
 	if (status)
 		return status;
 	t->conns.executor = (struct executor){
@@ -226,8 +247,7 @@ int server_thread_open(struct server_thread *t, struct server *s, char *error_te
 	t->conns.overlap.flows.context = t;
 	t->conns.open_count = &s->open_count;
 	t->conns.idle_timeout_ms = o->idle_timeout_us / 1000;
-	t->conns.base = event_base_new();
-	if (conn_worker_init(&t->conns, o->reply_value_bytes) || !t->conns.base || t->wake_fd < 0 ||
+	if (conn_worker_init(&t->conns, o->reply_value_bytes) || open_loop(t) ||
 	    pthread_create(&t->thread, NULL, run, t)) {
 		snprintf(error_text, error_bytes, "a worker thread cannot be started: %m");
 		return FORGE_E_SYSTEM;
@@ -241,7 +261,7 @@ static void wake(struct server_thread *t)
 	const uint64_t one = 1;
 
 	/* It fails only when it is full, and then the thread is awake already. */
-	if (write(t->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+	if (write(t->wake.fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		log_error("a worker thread cannot be woken: %m");
 }
 
@@ -297,12 +317,9 @@ void server_thread_close(struct server_thread *t)
 		next = c->next;
 		conn_destroy(c);
 	}
-	if (t->conns.base)
-		event_base_free(t->conns.base);
 	overlap_close(&t->conns.overlap);
 	conn_worker_fini(&t->conns);
-	if (t->wake_fd >= 0)
-		close(t->wake_fd);
+	close_loop(t);
 	session_close(t->session);
 	pthread_cond_destroy(&t->has_news);
 	pthread_mutex_destroy(&t->lock);
