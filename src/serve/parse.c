@@ -213,18 +213,40 @@ static enum parse_result parse_key(struct parser *p, const char *data, size_t by
 	return PARSE_REQUEST;
 }
 
+/* Is one of the keys too long in what is left of a line, without its end? */
+static bool has_long_key(const char *data, size_t bytes)
+{
+	const size_t window = REQUEST_KEY_BYTES_MAX + 1;
+
+	/* A key, or the spaces before one, begins at data. */
+	while (bytes >= window) {
+		const char *space = memrchr(data, ' ', window);
+
+		if (!space)
+			return true;
+		bytes -= (size_t)(space + 1 - data);
+		data = space + 1;
+	}
+	return false;
+}
+
 /*
  * A command that takes keys, its space or line feed included in command_bytes; for gat the
- * exptime comes before the keys.
+ * exptime comes before the keys.  A line is looked at as a whole before its first key is answered,
+ * because an error replaces all of the reply; only one that is longer than PARSE_KEYS_BYTES_MAX is
+ * answered while it comes in.
  */
 static enum parse_result parse_keys(struct parser *p, const char *data, size_t bytes,
 				    size_t command_bytes, struct request *r,
 				    struct parse_step *step)
 {
+	const char *feed = memchr(data, '\n', min_u64(bytes, PARSE_KEYS_BYTES_MAX));
 	size_t at = command_bytes;
 	uint32_t word_bytes;
 	bool line_ends;
 
+	if (!feed && bytes < PARSE_KEYS_BYTES_MAX)
+		return more(step, bytes + 1);
 	p->kind = data[1] == 'a' ? REQUEST_GAT : REQUEST_GET;
 	p->with_cas = data[command_bytes - 2] == 's';
 	p->first = true;
@@ -243,6 +265,10 @@ static enum parse_result parse_keys(struct parser *p, const char *data, size_t b
 		if (found == KEY_LONG || !token_i64(word, &p->exptime))
 			return refuse_rest_of_line(p, r, "CLIENT_ERROR invalid exptime argument");
 		at += word_bytes;
+	}
+	if (feed && has_long_key(data + at, (size_t)(feed - data) - at - (feed[-1] == '\r'))) {
+		step->used = at;
+		return refuse_rest_of_line(p, r, PARSE_BAD_LINE);
 	}
 	p->state = STATE_KEYS;
 	enum parse_result result = parse_key(p, data + at, bytes - at, r, step);

@@ -4,8 +4,10 @@
  * Pure and incremental: no I/O, no allocation, no clock.  The caller collects bytes as they come,
  * asks for requests until there is none, and drops what was used.  How the bytes were split makes
  * no difference to the requests.  A line of keys gives one request per key, so that a line may be
- * of any length; every other line is bounded, and so is a value: what is longer is refused and
- * skipped while it comes in, never stored.  The first byte decides between text and binary.
+ * of any length; unless it is very long, it is whole before its first key is given, and an error in
+ * it comes first and alone.  Every other line is bounded, and so is a value: what is longer is
+ * refused and skipped while it comes in, never stored.  The first byte decides between text and
+ * binary.
  *
  * A parser belongs to one connection and one thread.
  */
@@ -18,6 +20,8 @@
 
 /* Longest line that is no line of keys, as memcached's. */
 #define PARSE_LINE_BYTES_MAX 2048u
+/* Longest line of keys that is collected before it is answered. */
+#define PARSE_KEYS_BYTES_MAX (64u << 10)
 /* What a caller must be able to hold beside a value of the longest length permitted. */
 #define PARSE_OVERHEAD_BYTES (PARSE_LINE_BYTES_MAX + 2u)
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "serve/binary.h"
 #include "serve/parse.h"
 
@@ -219,7 +220,8 @@ static bool take(struct feed *f)
 		f->data += step.used;
 		f->there -= step.used;
 		f->wanted = result == PARSE_MORE ? step.need : 0;
-		require(f->wanted <= PARSE_OVERHEAD_BYTES + REQUESTS_VALUE_BYTES_MAX,
+		require(f->wanted <= max_u64(PARSE_OVERHEAD_BYTES + REQUESTS_VALUE_BYTES_MAX,
+					     PARSE_KEYS_BYTES_MAX),
 			"more needed than a connection holds");
 		require(result == PARSE_REQUEST || f->there < f->wanted, "needs what is there");
 		if (result == PARSE_MORE)

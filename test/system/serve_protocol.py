@@ -84,6 +84,26 @@ def p01_a_key_has_250_bytes(t):
 
 
 @case
+def p02_an_error_late_in_a_line_is_the_whole_reply(t):
+    s = Server(t, "-m", "16", "-t", "1")
+    bad, long_key = b"CLIENT_ERROR bad command line format\r\n", LONG_KEY + b"k"
+    with s.connect() as c:
+        c.say(b"set a 0 0 1000\r\n" + b"v" * 1000 + b"\r\n", b"STORED\r\n")
+        # Values of 200 KB come before the key, and there are two thousand bytes of keys in between.
+        for parts in ([b"get a a " + long_key + b" a\r\n"], [b"get a ", b"a ", long_key, b" a\r\n"],
+                      [b"gats 0 a ", long_key + b"\r\n"], [b"get" + b" a" * 200, b" " + long_key + b"\r\n"],
+                      [b"get" + b" a" * 1000, b" a" * 200 + b" " + long_key, b" a\r\n"]):
+            for part in parts:
+                c.send(part)
+                # So that the parts before are read by themselves.
+                with s.connect() as other:
+                    other.say(b"", b"")
+            c.send(b"mn\r\n")
+            heard = c.until(b"MN\r\n")
+            assert heard == bad + b"MN\r\n", heard[:200]
+
+
+@case
 def p03_a_line_of_keys_may_be_long_and_come_in_parts(t):
     s = Server(t, "-m", "16", "-t", "2")
     keys = [b"key%d" % i for i in range(10000)]

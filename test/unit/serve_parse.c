@@ -82,8 +82,46 @@ static void bad_lines_of_keys_are_refused_once(void **state)
 	expect("gat  \r\nmn\r\n", BAD_LINE "mn\n");
 	expect("gats x a b\r\nmn\r\n", "error: CLIENT_ERROR invalid exptime argument\nmn\n");
 	expect("get " KEY_250 "x\r\nmn\r\n", BAD_LINE "mn\n");
-	expect("get a " KEY_250 "xyz b\r\nmn\r\n",
-	       "get first key=a\nerror later: CLIENT_ERROR bad command line format\nmn\n");
+	expect("get a " KEY_250 "xyz b\r\nmn\r\n", BAD_LINE "mn\n");
+	expect("get a  " KEY_250 " " KEY_250 "x\nmn\r\n", BAD_LINE "mn\n");
+	expect("gats 1 " KEY_250 " " KEY_250 "x \r\nmn\r\n", BAD_LINE "mn\n");
+	expect("get " KEY_250 "  " KEY_250 "\r\nmn\r\n",
+	       "get first key=" KEY_250 "\nget last key=" KEY_250 "\nmn\n");
+}
+
+/* A line of so many bytes with its end, of which the last key is too long. */
+static char *bad_line(size_t bytes)
+{
+	char *line = malloc(bytes + 1);
+	size_t at = 4;
+
+	memcpy(line, "get ", at);
+	for (; at + 2 * 251 < bytes; at += 2)
+		memcpy(line + at, "a ", 2);
+	memset(line + at, 'k', bytes - at);
+	line[bytes - 1] = '\n';
+	line[bytes] = '\0';
+	return line;
+}
+
+/* What is longer than any line that is collected is answered until the error. */
+static void very_long_lines_are_refused_late(void **state)
+{
+	for (unsigned over = 0; over < 2; over++) {
+		size_t bytes = PARSE_KEYS_BYTES_MAX + over, first = bytes / 2;
+		char *line = bad_line(bytes), *whole = requests_of(line, bytes, NULL, NULL),
+		     *two = requests_of(line, bytes, in_two, &first);
+
+		assert_string_equal(whole, two);
+		if (over)
+			assert_non_null(strstr(whole, "get first key=a\nget key=a\n"));
+		else
+			assert_string_equal(whole, BAD_LINE);
+		assert_non_null(strstr(whole, over ? "error later: " : BAD_LINE));
+		free(whole);
+		free(two);
+		free(line);
+	}
 }
 
 static void stores_bring_their_block(void **state)
@@ -267,6 +305,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(keys_come_one_by_one),
 	    cmocka_unit_test(bad_lines_of_keys_are_refused_once),
+	    cmocka_unit_test(very_long_lines_are_refused_late),
 	    cmocka_unit_test(stores_bring_their_block),
 	    cmocka_unit_test(a_refused_store_takes_its_block_along),
 	    cmocka_unit_test(values_beyond_the_limit_are_skipped),
