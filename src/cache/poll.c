@@ -241,9 +241,10 @@ static MAY_WAIT int flush_window(struct cache *c, uint32_t ring, uint64_t head, 
 	int64_t ahead = (int64_t)(cn->noted[ring] - head);
 	uint64_t end = ahead < 0 ? head : head + min_u64((uint64_t)ahead, cn->window[ring]);
 
-	struct flush flush = {.count = 0};
+	struct flush flush;
 	int status = 0;
 
+	flush.count = 0; /* the rest is some KiB, and mostly there is nothing to flush */
 	if ((int64_t)(head - from) > 0) {
 		count_late(c, ring, from, head);
 		from = head;
