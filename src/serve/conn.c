@@ -11,6 +11,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+static uint64_t now_ns(struct conn_worker *w)
+{
+	return glance_now_ns(&w->glance, clock_monotonic());
+}
+
 int conn_worker_init(struct conn_worker *w, uint32_t reply_value_bytes)
 {
 	w->out.room = CONN_SEND_BYTES + OUT_REPLY_BYTES_MAX + reply_value_bytes;
@@ -18,7 +23,8 @@ int conn_worker_init(struct conn_worker *w, uint32_t reply_value_bytes)
 	w->in = malloc((size_t)CONN_GATHER * CONN_READ_BYTES);
 	w->executor.out = &w->out;
 	w->executor.counts = &w->counts;
-	w->now_ms = clock_now_ns(clock_monotonic()) / 1000000;
+	glance_init(&w->glance, clock_monotonic());
+	w->now_ms = now_ns(w) / 1000000;
 	if (w->out.data && w->in)
 		return 0;
 	conn_worker_fini(w);
@@ -234,6 +240,11 @@ static unsigned parse_ahead(struct conn *c, struct input *in, bool *more)
 	while (n < CONN_AHEAD) {
 		struct conn_ahead *a = &w->ahead[n];
 
+		if (n > 0 && in->bytes == 0) {
+			in->need = 1;
+			*more = true;
+			break;
+		}
 		a->parser = c->parser;
 		a->data = in->data;
 		*more =
@@ -340,7 +351,7 @@ static bool run_requests(struct conn *c, const char *data, size_t bytes)
 	bool blocked = !more && in.bytes > 0;
 
 	if (blocked && !c->is_blocked)
-		c->blocked_ns = clock_now_ns(clock_monotonic());
+		c->blocked_ns = now_ns(w);
 	c->is_blocked = blocked;
 	/* Sent first: the memory that replies take is not there to be held as well. */
 	return flush_out(c) && hold(c, in.data, in.bytes, in.need);
@@ -458,8 +469,12 @@ static void record_latency(struct conn_worker *w, uint64_t requests_before, uint
 {
 	uint64_t done = requests_so_far(w) - requests_before;
 
-	if (done)
-		hist_record_n(&w->batch_ns, clock_now_ns(clock_monotonic()) - start_ns, done);
+	if (!done)
+		return;
+	int64_t took_ns = (int64_t)(now_ns(w) - start_ns);
+
+	/* A glance may be behind the one before. */
+	hist_record_n(&w->batch_ns, took_ns > 0 ? (uint64_t)took_ns : 0, done);
 }
 
 void conn_resume(struct conn *c)
@@ -494,7 +509,7 @@ static void on_ready(void *conn)
 {
 	struct conn *c = conn;
 	struct conn_worker *w = c->worker;
-	uint64_t before = requests_so_far(w), start_ns = clock_now_ns(clock_monotonic());
+	uint64_t before = requests_so_far(w), start_ns = now_ns(w);
 
 	w->now_ms = start_ns / 1000000;
 	c->active_ms = w->now_ms;
@@ -534,7 +549,7 @@ void conn_tick(struct conn_worker *w)
 	struct conn *next;
 
 	gather_serve(w);
-	w->now_ms = clock_now_ns(clock_monotonic()) / 1000000;
+	w->now_ms = now_ns(w) / 1000000;
 	for (struct conn *c = w->first; c; c = next) {
 		next = c->next;
 		if (w->idle_timeout_ms && !c->errands &&

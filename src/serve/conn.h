@@ -12,6 +12,7 @@
 #ifndef FORGE_SERVE_CONN_H
 #define FORGE_SERVE_CONN_H
 
+#include "base/glance.h"
 #include "base/hist.h"
 #include "serve/execute.h"
 #include "serve/gather.h"
@@ -85,6 +86,7 @@ struct conn_worker {
 	struct conn_ahead ahead[CONN_AHEAD];
 	char *in; /* [CONN_GATHER * CONN_READ_BYTES] */
 	struct gather gather;
+	struct glance glance; /* the time, once or twice for each request */
 	struct conn *first;
 	uint64_t given_back;	      /* bytes of connections freed since the last trim */
 	uint64_t now_ms;	      /* as of the last tick or event */

@@ -148,6 +148,28 @@ enum parse_result parse_block(struct parser *p, const struct line *l, uint64_t v
 
 /* ---- lines of keys ------------------------------------------------------------------------ */
 
+/* Where the first space or line feed stands in data from `from` on; bytes when there is none. */
+static size_t find_word_end(const char *data, size_t from, size_t bytes)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101), highs = ones << 7;
+
+	/* Eight at once: a byte that is zero borrows, and only bytes behind it can seem to be zero.
+	 */
+	for (; bytes - from >= 8; from += 8) {
+		uint64_t word;
+
+		memcpy(&word, data + from, 8);
+		uint64_t space = word ^ ones * ' ', feed = word ^ ones * '\n';
+		uint64_t hit = (((space - ones) & ~space) | ((feed - ones) & ~feed)) & highs;
+
+		if (hit)
+			return from + (unsigned)__builtin_ctzll(hit) / 8;
+	}
+	while (from < bytes && data[from] != ' ' && data[from] != '\n')
+		from++;
+	return from;
+}
+
 /* The key at *at if it is complete; *bytes 0 when there is none before the end of the line. */
 enum key_found { KEY_PARTIAL, KEY_WHOLE, KEY_LONG };
 
@@ -159,12 +181,12 @@ static enum key_found find_key(const char *data, size_t bytes, size_t *at, uint3
 	while (start < bytes && data[start] == ' ')
 		start++;
 	*at = start;
-	for (end = start; end < bytes && data[end] != ' ' && data[end] != '\n'; end++)
-		/* The last byte may be the return of the line end. */
-		if (end - start > REQUEST_KEY_BYTES_MAX)
-			return KEY_LONG;
-	if (end == bytes)
-		return KEY_PARTIAL;
+	/* The last byte may be the return of the line end. */
+	size_t limit = min_u64(bytes, start + REQUEST_KEY_BYTES_MAX + 2);
+
+	end = find_word_end(data, start, limit);
+	if (end == limit)
+		return limit - start > REQUEST_KEY_BYTES_MAX + 1 ? KEY_LONG : KEY_PARTIAL;
 	*line_ends = data[end] == '\n';
 	*key_bytes = (uint32_t)(end - start);
 	if (*line_ends && *key_bytes > 0 && data[end - 1] == '\r')
