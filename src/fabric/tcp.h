@@ -90,8 +90,9 @@ int tcp_is_where(const char *where);
 void tcp_instance(uint8_t out[WIRE_INSTANCE_BYTES]);
 
 /*
- * Connect, and say hello.  *welcome is what the node is.  Waits, at most deadline_ms for each
- * address of the host.  error_text (never NULL) names the node and the remedy.
+ * Connect, and say hello.  *welcome is what the node is.  Waits, at most deadline_ms, in which the
+ * host's name is looked up, too (tcp_resolve.h).  error_text (never NULL) names the node and the
+ * remedy.
  * 0; FORGE_E_NODE when nobody answers there, or not in time, or it was cancelled; FORGE_E_INVAL for
  * a name that cannot be; FORGE_E_LAYOUT, FORGE_E_DENIED, FORGE_E_AGAIN when the node refuses;
  * FORGE_E_NO_MEMORY; FORGE_E_SYSTEM.

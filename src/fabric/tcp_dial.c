@@ -1,8 +1,9 @@
 /*
  * tcp_dial.c: name, address, socket.
  *
- * The deadline is that of one op, for each address the host's name has and for the hello: a host
- * with a dead IPv6 address is reached by its other one.
+ * All of it together, the hello included, has the deadline of one op.  Each of several addresses of
+ * a host has its share of what is left of that, so a host with a dead IPv6 address is reached by
+ * its other one.
  */
 #include "fabric/tcp_dial.h"
 
@@ -13,6 +14,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -24,6 +26,7 @@
 #include "base/compiler.h"
 #include "fabric/tcp_dial_inside.h"
 #include "fabric/tcp_place.h"
+#include "fabric/tcp_resolve.h"
 
 int tcp_is_where(const char *where)
 {
@@ -42,9 +45,9 @@ void tcp_instance(uint8_t out[WIRE_INSTANCE_BYTES])
 	}
 }
 
-/* Connect a new socket.  0, or -1 with errno. */
+/* Connect a new socket, until end_ms.  0, or -1 with errno. */
 static int connect_to(const struct tcp_settings *s, struct tcp_stream *out,
-		      const struct sockaddr *address, socklen_t bytes)
+		      const struct sockaddr *address, socklen_t bytes, uint64_t end_ms)
 {
 	int fd = tcp_stream_open(out, address->sa_family);
 	int error = 0;
@@ -56,7 +59,7 @@ static int connect_to(const struct tcp_settings *s, struct tcp_stream *out,
 		error = errno;
 	/* EAGAIN: a Unix socket whose node has not accepted many others yet. */
 	if (error == EINPROGRESS || error == EINTR) {
-		if (!dial_wait_until(s, fd, POLLOUT, dial_now_ms() + tcp_deadline_ms(s)))
+		if (!dial_wait_until(s, fd, POLLOUT, end_ms))
 			error = errno;
 		else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0)
 			error = errno;
@@ -123,16 +126,14 @@ static int fail_connect(const char *where, uint32_t deadline_ms, struct error_ou
 	}
 }
 
-static int dial_unix(const struct tcp_place *p, const struct tcp_settings *s,
+static int dial_unix(const struct tcp_place *p, const struct tcp_settings *s, uint64_t end_ms,
 		     struct tcp_stream *out, struct error_out e)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	uint32_t deadline_ms = tcp_deadline_ms(s);
-	uint64_t end_ms = dial_now_ms() + deadline_ms;
 
 	strcpy(address.sun_path, p->path);
 	do {
-		if (connect_to(s, out, (struct sockaddr *)&address, sizeof(address)) == 0)
+		if (connect_to(s, out, (struct sockaddr *)&address, sizeof(address), end_ms) == 0)
 			return FORGE_OK;
 		/* Its backlog is full, and there is nothing to wait on. */
 		if (errno != EAGAIN)
@@ -141,59 +142,97 @@ static int dial_unix(const struct tcp_place *p, const struct tcp_settings *s,
 		if (dial_now_ms() < end_ms && errno != ECANCELED)
 			errno = EAGAIN;
 	} while (errno == EAGAIN);
-	return fail_connect(s->where, deadline_ms, e);
+	return fail_connect(s->where, tcp_deadline_ms(s), e);
 }
 
-static int dial_tcp(const struct tcp_place *p, const struct tcp_settings *s, struct tcp_stream *out,
-		    struct error_out e)
+static int fail_resolve(const struct tcp_place *p, const struct tcp_settings *s, int error,
+			struct error_out e)
 {
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-	struct addrinfo *found;
-
-	errno = 0;
-	int error = getaddrinfo(p->host, p->port, &hints, &found);
-	int status = -1;
-
 	/* That has nothing to do with the name. */
-	if (error && (errno == EMFILE || errno == ENFILE))
+	if (errno == EMFILE || errno == ENFILE)
 		return fail_connect(s->where, 0, e);
-	if (error)
+	if (error != EAI_SYSTEM)
 		return REFUSE(e, FORGE_E_NODE, "%s: there is no host %s (%s): check its name",
 			      s->where, p->host, gai_strerror(error));
+	switch (errno) {
+	case ECANCELED:
+		return fail_connect(s->where, 0, e);
+	case ETIMEDOUT:
+		return REFUSE(e, FORGE_E_NODE,
+			      "%s: no name server said within %u ms what the address of %s is: "
+			      "write its address, or give it longer with timeout=",
+			      s->where, tcp_deadline_ms(s), p->host);
+	case EBUSY:
+		return REFUSE(e, FORGE_E_NODE,
+			      "%s: %u other names of hosts are being looked up: write its address",
+			      s->where, RESOLVE_HOSTS_MAX);
+	case EAGAIN:
+		return REFUSE(
+		    e, FORGE_E_SYSTEM,
+		    "%s: no thread can be started to look up its address: raise the limit "
+		    "(ulimit -u)",
+		    s->where);
+	default:
+		return REFUSE(e, FORGE_E_NODE, "%s: looking up %s: %m", s->where, p->host);
+	}
+}
+
+static int dial_tcp(const struct tcp_place *p, const struct tcp_settings *s, uint64_t end_ms,
+		    struct tcp_stream *out, struct error_out e)
+{
+	struct resolved found;
+	int error = tcp_resolve(p->host, (uint16_t)atoi(p->port), end_ms, s->cancel, &found);
+	int status = -1;
+
+	if (error)
+		return fail_resolve(p, s, error, e);
 	errno = ENOENT;
-	for (struct addrinfo *a = found; a && status && errno != ECANCELED; a = a->ai_next)
-		status = connect_to(s, out, a->ai_addr, a->ai_addrlen);
-	error = errno;
-	freeaddrinfo(found);
-	errno = error;
+	for (unsigned i = 0; i < found.count && status && errno != ECANCELED; i++) {
+		const struct sockaddr *a = &found.address[i].any;
+		uint64_t now_ms = dial_now_ms();
+		uint64_t left_ms = now_ms < end_ms ? end_ms - now_ms : 0;
+
+		status = connect_to(s, out, a,
+				    a->sa_family == AF_INET6 ? sizeof(found.address[i].in6)
+							     : sizeof(found.address[i].in),
+				    now_ms + left_ms / (found.count - i));
+	}
 	if (status)
 		return fail_connect(s->where, tcp_deadline_ms(s), e);
 	set_options(out->fd, tcp_deadline_ms(s));
 	return FORGE_OK;
 }
 
-int tcp_dial_socket(const struct tcp_settings *s, struct tcp_stream *out, struct tcp_place *place,
-		    char *error_text, size_t error_bytes)
+static int dial_until(const struct tcp_settings *s, uint64_t end_ms, struct tcp_stream *out,
+		      struct tcp_place *place, char *error_text, size_t error_bytes)
 {
 	struct error_out e = {error_text, error_bytes};
 	int status = tcp_place_parse(s->where, place, error_text, error_bytes);
 
 	if (status)
 		return status;
-	return place->is_unix ? dial_unix(place, s, out, e) : dial_tcp(place, s, out, e);
+	return place->is_unix ? dial_unix(place, s, end_ms, out, e)
+			      : dial_tcp(place, s, end_ms, out, e);
+}
+
+int tcp_dial_socket(const struct tcp_settings *s, struct tcp_stream *out, struct tcp_place *place,
+		    char *error_text, size_t error_bytes)
+{
+	return dial_until(s, dial_now_ms() + tcp_deadline_ms(s), out, place, error_text,
+			  error_bytes);
 }
 
 int tcp_dial(const struct tcp_settings *s, enum wire_kind kind, struct tcp_stream *out,
 	     struct wire_welcome *welcome, char *error_text, size_t error_bytes)
 {
+	uint64_t end_ms = dial_now_ms() + tcp_deadline_ms(s);
 	struct tcp_place place;
-	int status = tcp_dial_socket(s, out, &place, error_text, error_bytes);
+	int status = dial_until(s, end_ms, out, &place, error_text, error_bytes);
 
 	if (status)
 		return status;
-	status = tcp_hello(out, s, kind, place.is_unix ? NULL : place.host, welcome, error_text,
-			   error_bytes);
-
+	status = tcp_hello(out, s, kind, place.is_unix ? NULL : place.host, end_ms, welcome,
+			   error_text, error_bytes);
 	if (status)
 		tcp_stream_close(out);
 	return status;

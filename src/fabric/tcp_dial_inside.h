@@ -50,10 +50,11 @@ static inline int dial_wait_until(const struct tcp_settings *s, int fd, short ev
 }
 
 /*
- * From connected to welcome: TLS if the settings' pass has it, hello, and proofs.  host: whom one
- * dialled, NULL over a Unix socket.  As tcp_open().
+ * From connected to welcome, until end_ms: TLS if the settings' pass has it, hello, and proofs.
+ * host: whom one dialled, NULL over a Unix socket.  As tcp_open().
  */
 int tcp_hello(struct tcp_stream *, const struct tcp_settings *, enum wire_kind kind,
-	      const char *host, struct wire_welcome *welcome, char *error_text, size_t error_bytes);
+	      const char *host, uint64_t end_ms, struct wire_welcome *welcome, char *error_text,
+	      size_t error_bytes);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * tcp_hello.c: the client's side of the exchange before the first request.
- *
- * All of it together has the deadline of one op.
+ * tcp_hello.c: the client's side of the exchange before the first request, until the end of
+ * dialling.
  */
 #include <string.h>
 
@@ -283,13 +282,14 @@ static int say_hello(struct greeting *g)
 }
 
 int tcp_hello(struct tcp_stream *s, const struct tcp_settings *settings, enum wire_kind kind,
-	      const char *host, struct wire_welcome *welcome, char *error_text, size_t error_bytes)
+	      const char *host, uint64_t end_ms, struct wire_welcome *welcome, char *error_text,
+	      size_t error_bytes)
 {
 	struct greeting g = {
 	    .stream = s,
 	    .settings = settings,
 	    .is_local = !host,
-	    .end_ms = dial_now_ms() + tcp_deadline_ms(settings),
+	    .end_ms = end_ms,
 	    .hello = {.magic = WIRE_MAGIC,
 		      .version = WIRE_VERSION,
 		      .kind = (uint8_t)kind,
