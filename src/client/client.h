@@ -32,7 +32,10 @@ struct client_options {
 	uint64_t seed;
 	/* What the pool's name does not say about access; borrowed until the client is closed. */
 	const struct pass_wish *access;
-	/* Tests alone: bits of enum rule, and what goes around each connection to a pool. */
+	/*
+	 * Tests alone: bits of enum rule, and what goes around each connection to a pool, called
+	 * for several nodes behind sockets at once (reach.h).
+	 */
 	rule_set rules_off;
 	int (*wrap)(void *context, uint64_t pool_id, struct fab *inner, struct fab **out);
 	void *wrap_context;

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "client/inside.h"
+#include "client/reach.h"
 
 #define REFUSE(e, status, ...) (snprintf((e)->text, (e)->bytes, __VA_ARGS__), (status))
 
@@ -31,7 +32,7 @@ struct found {
 	struct attachment *attachment; /* NULL: it cannot be reached */
 	struct spread_view *view;
 	int member; /* index in the record, -1 for none */
-	char why[320];
+	char why[REACH_WHY_BYTES];
 };
 
 /* ---- what is there ------------------------------------------------------------------------ */
@@ -56,15 +57,15 @@ static int read_view(struct found *f, struct error_out *e)
 		      f->name);
 }
 
-static int find(struct client *c, struct found *f, struct error_out *e)
+/* What came of reaching it. */
+static int take(const struct client *c, struct found *f, struct reach *r, struct error_out *e)
 {
-	int status =
-	    attachment_open(f->name, &c->options, NULL, &f->attachment, f->why, sizeof(f->why));
-
-	if (status && c->name_count > 1 && link_is_away(status))
+	f->attachment = r->attachment;
+	memcpy(f->why, r->why, sizeof(f->why));
+	if (r->status && c->name_count > 1 && link_is_away(r->status))
 		return 0;
-	if (status)
-		return REFUSE(e, status, "%s", f->why);
+	if (r->status)
+		return REFUSE(e, r->status, "%s", f->why);
 	f->view = calloc(1, sizeof(*f->view));
 	return f->view ? 0 : REFUSE(e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
 }
@@ -253,13 +254,23 @@ static int form(struct client *c, struct found *f, struct error_out *e)
 	return status;
 }
 
-/* Reach all of them. */
+/* Reach all of them; of several mistakes the first in the list is told. */
 static int find_all(struct client *c, struct found *f, struct error_out *e)
 {
+	struct reach *nodes = calloc(c->name_count, sizeof(*nodes));
 	int status = 0;
 
-	for (uint32_t i = 0; i < c->name_count && !status; i++)
-		status = find(c, &f[i], e);
+	if (!nodes)
+		return REFUSE(e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	for (uint32_t i = 0; i < c->name_count; i++)
+		nodes[i].name = f[i].name;
+	reach_all(&c->options, nodes, c->name_count);
+	for (uint32_t i = 0; i < c->name_count; i++) {
+		int why = take(c, &f[i], &nodes[i], status ? &(struct error_out){NULL, 0} : e);
+
+		status = status ? status : why;
+	}
+	free(nodes);
 	return status;
 }
 

@@ -243,6 +243,13 @@ static enum name_kind kind_of(const char *name, size_t *skip)
 	return NAME_SHM;
 }
 
+int name_is_of_socket(const char *name)
+{
+	size_t skip;
+
+	return kind_of(name, &skip) != NAME_SHM;
+}
+
 /* Only nodes behind sockets ask who comes, and only on a network does anybody listen. */
 static int access_check(const struct pool_name *n, const struct reading *r)
 {

@@ -67,6 +67,9 @@ static inline const char *name_text(const struct pool_name *n, uint16_t at)
 	return at ? n->where + at : NULL;
 }
 
+/* Is it, if it is any, the name of a node behind a socket?  What it says else is not looked at. */
+int name_is_of_socket(const char *name);
+
 /* A hash of the place alone, without options: part of the remote format (layout/spread.h). */
 uint64_t name_place_hash(const struct pool_name *);
 
