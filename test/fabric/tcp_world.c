@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -132,6 +133,8 @@ void open_child(struct world *w, const char *place)
 	w->pid = fork();
 	assert_true(w->pid >= 0);
 	if (w->pid == 0) {
+		/* A test that fails forgets it. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		serve(w);
 		for (;;)
 			pause();
