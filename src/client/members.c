@@ -311,7 +311,13 @@ static int find_spread(struct client *c, struct found *f, struct error_out *e)
 {
 	const struct timespec nap = {.tv_nsec = CLAIM_NAP_NS};
 	int status = find_all(c, f, e);
+	uint32_t reached = 0;
 
+	for (uint32_t i = 0; i < c->name_count; i++)
+		reached += f[i].attachment != NULL;
+	if (!status && reached == 0)
+		status = REFUSE(e, FORGE_E_NODE, "none of the %u memory nodes can be reached: %s",
+				c->name_count, f[0].why);
 	if (status)
 		return status;
 	if (c->name_count == 1) {

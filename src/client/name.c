@@ -259,6 +259,10 @@ static int access_check(const struct pool_name *n, const struct reading *r)
 		return refuse(
 		    r, "keys and certificates are for nodes behind tcp://, tls:// and unix:, "
 		       "not for memory of this host: leave them out");
+	if (n->kind == NAME_SHM && n->timeout_us)
+		return refuse(
+		    r, "timeout= is for nodes behind tcp://, tls:// and unix:, memory of this host "
+		       "keeps nobody waiting: leave it out");
 	if (n->kind == NAME_UNIX && n->tls)
 		return refuse(r, "a Unix socket is not encrypted: leave tls= out");
 	return 0;

@@ -12,7 +12,7 @@
  *   latency=TIME         every verb takes at least that long, as over a network, so that programs
  *                        can be tried and measured on one host
  *   timeout=TIME         over a socket: how long the node may take to answer before it
- *                        counts as lost; a second unless given
+ *                        counts as lost; a second unless given; refused elsewhere
  *
  *   key-file=FILE        a key to show at the node (access/keys.h)
  *   key-name=NAME        which of the file's keys; the first unless given

@@ -1,11 +1,14 @@
 /* attach.c: attaching for one operation, and what its errors mean to the user. */
 #include "tool/attach.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "client/link.h"
+#include "client/name.h"
 #include "tool/names.h"
 
 static void hold_signals(sigset_t *before)
@@ -19,57 +22,93 @@ static void hold_signals(sigset_t *before)
 	sigprocmask(SIG_BLOCK, &end, before);
 }
 
-/* Of several nodes one is enough: the cache goes on without the others. */
+/* Does a node serve it?  1; 0 or an error of link_probe(), and then text says what helps. */
+static int probe(const char *name, char *text, size_t bytes)
+{
+	char remedy[512];
+	int served = link_probe(name, text, bytes);
+
+	if (served == 0) {
+		tool_node_remedy(name, remedy, sizeof(remedy));
+		snprintf(text, bytes, "%s has no memory node, it has ended: %s", name, remedy);
+	} else if (served == FORGE_E_POOL_ABSENT) {
+		snprintf(text, bytes, TOOL_ABSENT_FORMAT, name, name);
+	}
+	return served;
+}
+
+#define WHY_BYTES 1024u
+
+/*
+ * Of several nodes one is enough: the cache goes on without the others.  Those in memory of this
+ * host are asked first, since they answer at once.  If there is none, what helps with the first is
+ * said, as when attaching to all of them has failed.
+ */
 static int check_any_served(const struct command *c, const struct tool_names *names)
 {
-	char text[512];
+	char why[WHY_BYTES], first[WHY_BYTES] = "";
 
-	for (unsigned i = 0; i < names->count; i++) {
-		int served = link_probe(names->name[i], text, sizeof(text));
+	for (unsigned i = 0; i < 2 * names->count; i++) {
+		const char *name = names->name[i % names->count];
+
+		if ((name_is_of_socket(name) != 0) != i / names->count)
+			continue;
+		int served = probe(name, why, sizeof(why));
 
 		if (served > 0)
 			return 0;
 		/* What would be the same for the others, and is not for them to mend. */
 		if (served < 0 && !link_is_away(served))
-			return tool_fail(c, "%s", text);
+			return tool_fail(c, "%s", why);
+		if (!first[0])
+			memcpy(first, why, sizeof(first));
 	}
-	return tool_fail(c, "none of the %u memory nodes is there: start them with 'forge node'",
-			 names->count);
+	return tool_fail(c, "none of the %u memory nodes can be reached: %s", names->count, first);
 }
 
 static int check_one_served(const struct command *c, const char *pool_name)
 {
-	char text[512], remedy[512];
-	int served = link_probe(pool_name, text, sizeof(text));
+	char text[WHY_BYTES];
 
-	if (served > 0)
-		return 0;
-	if (served == 0) {
-		tool_node_remedy(pool_name, remedy, sizeof(remedy));
-		return tool_fail(c, "%s has no memory node, it has ended: %s", pool_name, remedy);
-	}
-	if (served == FORGE_E_POOL_ABSENT)
-		return tool_fail_absent(c, pool_name);
-	return tool_fail(c, "%s", text);
+	return probe(pool_name, text, sizeof(text)) > 0 ? 0 : tool_fail(c, "%s", text);
 }
 
-int tool_check_served(const struct command *c, const char *pool_name)
+/* Behind sockets alone, who can be reached serves. */
+static bool is_of_sockets(const struct tool_names *names)
+{
+	bool all = true;
+
+	for (unsigned i = 0; i < names->count; i++)
+		all = all && name_is_of_socket(names->name[i]);
+	return all;
+}
+
+/* attaches: the caller attaches next, to all of them at once; then nobody is asked twice. */
+static int check_served(const struct command *c, const char *pool_name, bool attaches)
 {
 	struct tool_names names;
 	int status = tool_names_open(c, pool_name, &names);
 
-	if (!status)
-		status =
-		    names.count == 1 ? check_one_served(c, pool_name) : check_any_served(c, &names);
+	if (status)
+		return status;
+	if (names.count == 1)
+		status = check_one_served(c, pool_name);
+	else if (!attaches || !is_of_sockets(&names))
+		status = check_any_served(c, &names);
 	tool_names_close(&names);
 	return status;
+}
+
+int tool_check_served(const struct command *c, const char *pool_name)
+{
+	return check_served(c, pool_name, false);
 }
 
 int tool_attach(const struct command *c, const char *pool_name, struct attached *out)
 {
 	struct timespec now;
 	char text[512];
-	int status = tool_check_served(c, pool_name);
+	int status = check_served(c, pool_name, true);
 
 	if (status)
 		return status;

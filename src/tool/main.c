@@ -46,11 +46,7 @@ int tool_fail(const struct command *c, const char *format, ...)
 
 int tool_fail_absent(const struct command *c, const char *pool_name)
 {
-	return tool_fail(
-	    c,
-	    "there is no pool %s: check the name, or start 'forge node --pool %s --size "
-	    "SIZE'",
-	    pool_name, pool_name);
+	return tool_fail(c, TOOL_ABSENT_FORMAT, pool_name, pool_name);
 }
 
 static const struct command *find(const char *name)

@@ -57,6 +57,19 @@ def keys(t, pool=None):
 
 
 @case
+def what_nobody_serves_is_told_as_of_one_node(t):
+    """Its sentence is in that of the list, and the exit status is the same."""
+    nodes = Nodes(t, count=2)
+    nodes.kill(0, with_its_memory=False)
+    nodes.kill(1, with_its_memory=True)
+    for command in ("get", "key"), ("bench",):
+        alone = t.forge(*command, "--pool", nodes.names[0]).expect(2, err="it has ended").err
+        sentence = alone.decode().split(": ", 1)[1].rstrip()
+        t.forge(*command, "--pool", nodes.all()).expect(2, err=("none of the 2", sentence))
+        t.forge(*command, "--pool", nodes.names[1]).expect(2, err="there is no pool")
+
+
+@case
 def the_order_of_the_list_says_nothing(t):
     nodes = Nodes(t)
     for i in range(40):

@@ -232,6 +232,22 @@ static void test_most_are_silent(void **state)
 	assert_non_null(strstr(o.error, "1 of the 4 memory nodes can be reached"));
 }
 
+/* Nobody is there at all. */
+static void test_all_are_silent(void **state)
+{
+	static struct opener o;
+
+	for (unsigned i = 0; i < NODES; i++)
+		fall_silent(&places[i]);
+	name_all(o.list, sizeof(o.list));
+	begin_opening(&o);
+	await_dials_and_end(0);
+	await_client(&o);
+	assert_int_equal(o.status, FORGE_E_NODE);
+	assert_non_null(strstr(o.error, "none of the 4 memory nodes can be reached"));
+	assert_non_null(strstr(o.error, places[0].listen));
+}
+
 /* What no waiting mends ends it at once, and is what is told: behind a socket, and in memory. */
 static void test_mistake_among_silent(void **state)
 {
@@ -258,6 +274,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(test_half_is_silent, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(test_most_are_silent, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_all_are_silent, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(test_mistake_among_silent, set_up, tear_down),
 	};
 
