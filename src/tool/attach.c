@@ -1,7 +1,6 @@
 /* attach.c: attaching for one operation, and what its errors mean to the user. */
 #include "tool/attach.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -83,8 +82,7 @@ static bool is_of_sockets(const struct tool_names *names)
 	return all;
 }
 
-/* attaches: the caller attaches next, to all of them at once; then nobody is asked twice. */
-static int check_served(const struct command *c, const char *pool_name, bool attaches)
+int tool_check_served(const struct command *c, const char *pool_name, bool attaches)
 {
 	struct tool_names names;
 	int status = tool_names_open(c, pool_name, &names);
@@ -99,16 +97,11 @@ static int check_served(const struct command *c, const char *pool_name, bool att
 	return status;
 }
 
-int tool_check_served(const struct command *c, const char *pool_name)
-{
-	return check_served(c, pool_name, false);
-}
-
 int tool_attach(const struct command *c, const char *pool_name, struct attached *out)
 {
 	struct timespec now;
 	char text[512];
-	int status = check_served(c, pool_name, true);
+	int status = tool_check_served(c, pool_name, true);
 
 	if (status)
 		return status;

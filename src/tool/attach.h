@@ -9,6 +9,7 @@
 #define FORGE_TOOL_ATTACH_H
 
 #include <signal.h>
+#include <stdbool.h>
 
 #include "client/client.h"
 #include "tool/command.h"
@@ -21,10 +22,11 @@ struct attached {
 
 /*
  * Is there such a pool, and does a node serve it, or one of several?  Without a node nobody vouches
- * for it.
- * 0, or the exit status to end with, the error printed.
+ * for it.  Nodes of a list are asked in turn, those in memory of this host first; with attaches,
+ * for a caller who attaches next and ends if that fails, not at all if all are behind sockets. 0,
+ * or the exit status to end with, the error printed.
  */
-int tool_check_served(const struct command *c, const char *pool_name);
+int tool_check_served(const struct command *c, const char *pool_name, bool attaches);
 
 /*
  * Attach to a pool that a node serves; prints the error and the remedy for c if that fails.

@@ -39,7 +39,7 @@ int load_pool_open(const struct command *c, struct load_pool *p, struct bench_se
 	setup->policy = p->policy;
 	setup->pool = p->name;
 	if (load_pool_is_named(p))
-		return tool_check_served(c, p->name);
+		return tool_check_served(c, p->name, false);
 	const struct policy *policy = load_policy(c, p->policy ? p->policy : "forge");
 
 	if (!policy)

@@ -331,7 +331,7 @@ static int open_pool(struct serving *s)
 
 	if (c->pool) {
 		s->pool_name = c->pool;
-		status = tool_check_served(&command_serve, c->pool);
+		status = tool_check_served(&command_serve, c->pool, true);
 	} else {
 		own_pool_name(s->own_name, sizeof(s->own_name));
 		s->pool_name = s->own_name;
