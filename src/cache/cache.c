@@ -171,6 +171,10 @@ static MAY_WAIT int fetch_chunk(struct cache *c)
 
 	if (atomic_load_explicit(&c->cn->free_hint, memory_order_relaxed) > 0)
 		status = lane_claim_free(c->lane, c->worker, c->lane->reserve_cap);
+	if (status == FORGE_MISS) {
+		status = collect_company(c);
+		status = status ? status : FORGE_MISS;
+	}
 	/* Where the policy bounds the dead, evict() decides between the two. */
 	if (status == FORGE_MISS && !compact_bounds_dead(c) && !some_ring_overlong(c->cn))
 		status = compact(c, 100);

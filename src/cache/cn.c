@@ -196,6 +196,21 @@ void cn_see_heads(struct cn *cn, const struct layout_cursors *cursors)
 		atomic_store_explicit(&cn->quick_us, 0, memory_order_relaxed);
 }
 
+void cn_see_company(struct cn *cn, const struct layout_registry *lines, uint64_t now_ns)
+{
+	uint32_t live = 0, workers = 0;
+
+	for (uint32_t i = 0; i < cn->pool->plan.cn_max; i++) {
+		if (registry_state(lines[i].id) != REGISTRY_LIVE)
+			continue;
+		live++;
+		workers += (uint32_t)min_u64(lines[i].worker_count, CN_WORKERS_MAX);
+	}
+	atomic_store_explicit(&cn->cns_live, live, memory_order_relaxed);
+	atomic_store_explicit(&cn->workers_live, workers, memory_order_relaxed);
+	atomic_store_explicit(&cn->company_ns, now_ns | 1, memory_order_relaxed);
+}
+
 void cn_see_fence(struct cn *cn, uint64_t fence, uint64_t started_ns)
 {
 	raise_to(&cn->fence, fence);

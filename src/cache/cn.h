@@ -129,8 +129,9 @@ struct cn {
 	_Atomic uint32_t quick_us;
 	_Atomic uint64_t refreshed_ns; /* start of the last complete poll */
 	_Atomic uint64_t free_hint;    /* chunks in the free ring, as last polled */
-	_Atomic uint32_t cns_live;     /* compute nodes attached, as last seen by an eviction */
+	_Atomic uint32_t cns_live;     /* compute nodes attached, as last seen (cn_see_company()) */
 	_Atomic uint32_t workers_live; /* workers of all of them */
+	_Atomic uint64_t company_ns;   /* when; 0: not since this one joined */
 
 	atomic_flag recovering;	       /* held by the worker that looks for dead nodes */
 	_Atomic uint64_t recovered_ns; /* when somebody last looked */
@@ -217,6 +218,15 @@ void cn_poll_every(struct cn *, uint32_t us);
  * quarter of the window since the last poll, the next operation polls, whatever the interval.
  */
 void cn_see_heads(struct cn *, const struct layout_cursors *);
+
+/*
+ * Who believes that it is alone looks at the registry again when a chunk is wanted, at most so
+ * often.  Until then it does not tell what it saw die, which others pay for by copying the dead.
+ */
+#define CN_COMPANY_INTERVAL_US 20000u
+
+/* The lines of the registry as they were at now_ns: who is there? */
+void cn_see_company(struct cn *, const struct layout_registry *lines, uint64_t now_ns);
 
 /* A READ that began at started_ns showed that fence. */
 void cn_see_fence(struct cn *, uint64_t fence, uint64_t started_ns);
@@ -387,7 +397,7 @@ static inline int cn_at_its_end(const struct cn *cn, uint64_t positions)
 	return (int64_t)positions > (int64_t)most;
 }
 
-/* Is no other compute node attached, as last seen by an eviction? */
+/* Is no other compute node attached, as last seen? */
 static inline int cn_is_alone(const struct cn *cn)
 {
 	return atomic_load_explicit(&cn->cns_live, memory_order_relaxed) == 1;

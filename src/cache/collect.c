@@ -33,6 +33,23 @@ static uint32_t likely_ring(const struct cache *c)
 							   : (uint32_t)RING_SMALL;
 }
 
+int collect_company(struct cache *c)
+{
+	struct cn *cn = c->cn;
+	uint64_t now_ns = clock_now_ns(c->worker->clock);
+	uint64_t seen_ns = atomic_load_explicit(&cn->company_ns, memory_order_relaxed);
+
+	/* Signed: another worker may have looked after our own look at the clock. */
+	if (!cn_is_alone(cn) || (seen_ns && (int64_t)(now_ns - seen_ns) <
+						INT64_C(1000) * (int64_t)CN_COMPANY_INTERVAL_US))
+		return 0;
+	int status = registry_read(cn->pool, c->worker, FAB_EVICTION, c->evict->lines);
+
+	if (!status)
+		cn_see_company(cn, c->evict->lines, now_ns);
+	return status;
+}
+
 MAY_WAIT int collect_look(struct cache *c, struct policy_occupancy *o)
 {
 	struct cn *cn = c->cn;
@@ -186,17 +203,14 @@ static uint32_t unflushed(struct cache *c, const struct evict_scratch *s, uint32
 			  uint64_t upto, int give_up, uint32_t *asleep)
 {
 	struct cn *cn = c->cn;
-	uint32_t late = 0, live = 0, workers = 0;
+	uint32_t late = 0;
 
 	*asleep = 0;
 	for (uint32_t i = 0; i < cn->pool->plan.cn_max; i++) {
 		const struct layout_registry *line = &s->lines[i];
 
-		if (registry_state(line->id) != REGISTRY_LIVE)
-			continue;
-		live++;
-		workers += (uint32_t)min_u64(line->worker_count, CN_WORKERS_MAX);
-		if (i == cn->member.cn || line->flushed[ring] > upto)
+		if (registry_state(line->id) != REGISTRY_LIVE || i == cn->member.cn ||
+		    line->flushed[ring] > upto)
 			continue;
 		if (atomic_load_explicit(&cn->asleep[i][ring], memory_order_relaxed) ==
 		    line->flushed[ring] + 1) {
@@ -208,8 +222,7 @@ static uint32_t unflushed(struct cache *c, const struct evict_scratch *s, uint32
 			atomic_store_explicit(&cn->asleep[i][ring], line->flushed[ring] + 1,
 					      memory_order_relaxed);
 	}
-	atomic_store_explicit(&cn->cns_live, live, memory_order_relaxed);
-	atomic_store_explicit(&cn->workers_live, workers, memory_order_relaxed);
+	cn_see_company(cn, s->lines, clock_now_ns(c->worker->clock));
 	return late;
 }
 
