@@ -199,6 +199,9 @@ int cache_reserve_try(struct cache *c)
 		lane->reserving = 1;
 		status = fetch_chunk(c);
 		lane->reserving = 0;
+		/* Each chunk is in somebody's hand; this may be the last that is not open. */
+		if (c->evict->emptied)
+			lane_use_spare(lane);
 		lane->starved = lane->reserve_count > 0 ? 0 : lane->starved + c->evict->emptied;
 	} else if (lane->side && side_is_busy(lane->side)) {
 		side_help(lane->side, c->worker);

@@ -53,6 +53,7 @@
 	COUNTER(groups_spared, "groups that went round whole to make an overlong ring shorter") \
 	COUNTER(objects_rescued, "objects copied by regroup")                                   \
 	COUNTER(objects_rescue_lost, "copies whose slot had changed meanwhile")                 \
+	COUNTER(objects_hidden, "of them, out of sight meanwhile: no chunk was at hand")        \
 	COUNTER(objects_dropped, "members of evicted groups that were not rescued")             \
 	COUNTER(groups_compacted, "mostly dead groups compacted")                               \
 	COUNTER(evict_unflushed, "compute nodes that had not flushed when a group was evicted") \

@@ -291,6 +291,7 @@ int evict(struct cache *c)
 	}
 	if (status)
 		return status;
+	lane_judge_spare(c->lane, occupancy.chunk_count);
 	if (!occupancy.queued[RING_SMALL] && !occupancy.queued[RING_MAIN])
 		return FORGE_MISS;
 	uint32_t overlong = overlong_ring(c, &occupancy), ring = overlong;
@@ -310,6 +311,10 @@ int evict(struct cache *c)
 		if (status != FORGE_MISS)
 			return status;
 	}
+	c->lane->calm = 0;
+	lane_judge_spare(c->lane, occupancy.chunk_count);
+	if (!c->lane->wants_spare && lane_use_spare(c->lane))
+		return 0;
 	status = collect(c, ring, collect_count(c, &occupancy), c->cn->policy->merge_min, &n);
 	if (status || n == 0)
 		return status; /* with 0: positions whose groups others took were passed */

@@ -43,8 +43,10 @@ MAY_WAIT int evict(struct cache *);
  */
 MAY_WAIT int collect_look(struct cache *, struct policy_occupancy *o);
 
-/* Look who is there, if this node believes that it is alone and has not looked lately.  Waits.  0
- * or FORGE_E_NODE. */
+/*
+ * Look who is there, if this node believes that it is alone and has not looked lately.  Waits.
+ * 0 or FORGE_E_NODE.
+ */
 MAY_WAIT int collect_company(struct cache *);
 
 /* How many groups to claim at once. */

@@ -47,6 +47,8 @@ int lane_init(struct lane *lane, struct cn *cn)
 	lane->reserve_cap = cap > open + 1 ? cap - open : 1;
 	if (lane->reserve_cap > LANE_RESERVE_MAX)
 		lane->reserve_cap = LANE_RESERVE_MAX;
+	lane->calm = LANE_SPARE_CALM;
+	lane_judge_spare(lane, p->chunk_count);
 	for (unsigned i = 0; i < LANE_GROUPS_MAX; i++) {
 		lane->groups[i].twim = (uint64_t *)(void *)memory;
 		lane->groups[i].carried = memory + twim_bytes;
@@ -331,6 +333,25 @@ void lane_gather_end(struct lane *lane, struct lane_gather *g)
 	*link = g->next;
 }
 
+void lane_judge_spare(struct lane *lane, uint64_t group_chunks)
+{
+	uint64_t workers = cn_evictors(lane->cn);
+
+	lane->wants_spare =
+	    pool_rule(lane->cn->pool, RULE_MOVES_HAVE_ROOM) &&
+	    (group_chunks >= LANE_SPARE_SHARE * workers ||
+	     (group_chunks >= LANE_SPARE_LEAST * workers && lane->calm >= LANE_SPARE_CALM));
+}
+
+int lane_use_spare(struct lane *lane)
+{
+	if (!lane->has_spare || lane->reserve_count > 0)
+		return 0;
+	lane->has_spare = 0;
+	lane->reserve[lane->reserve_count++] = lane->spare;
+	return 1;
+}
+
 /* Chunks that gathers still want. */
 static uint32_t gathers_want(const struct lane *lane)
 {
@@ -348,12 +369,17 @@ static int keep(struct lane *lane, struct lane_chunk c, uint32_t reserve_cap)
 
 	while (g && g->count == g->want)
 		g = g->next;
-	if (g)
+	lane->calm += lane->calm < LANE_SPARE_CALM;
+	if (lane->wants_spare && !lane->has_spare) {
+		lane->spare = c;
+		lane->has_spare = 1;
+	} else if (g) {
 		g->chunks[g->count++] = c;
-	else if (lane->reserve_count < reserve_cap)
+	} else if (lane->reserve_count < reserve_cap) {
 		lane->reserve[lane->reserve_count++] = c;
-	else
+	} else {
 		return 0;
+	}
 	return 1;
 }
 
@@ -390,9 +416,11 @@ int lane_claim_free(struct lane *lane, struct worker *w, uint32_t count)
 	struct ring_claimed claimed[RING_CLAIM_MAX];
 	uint32_t gathered = gathers_want(lane), won = 0;
 	uint64_t room = LANE_RESERVE_MAX - lane->reserve_count + (uint64_t)gathered;
+	uint32_t spare = lane->wants_spare && !lane->has_spare;
 	struct ring_claim_wish wish = {
 	    .ring = RING_FREE,
-	    .count = (uint32_t)min_u64(min_u64((uint64_t)count + gathered, room), RING_CLAIM_MAX),
+	    .count = (uint32_t)min_u64(min_u64((uint64_t)count + gathered, room) + spare,
+				       RING_CLAIM_MAX),
 	    .evictors = cn_evictors(cn),
 	    .owner = cn->member.cn,
 	};
@@ -419,7 +447,7 @@ int lane_drain(struct lane *lane, struct worker *w, uint64_t *scratch)
 	int status = 0, first = 0;
 
 	/* A chunk that is not ours any more is no reason to keep the others. */
-	lane->reserve_cap = 0;
+	lane->reserve_cap = lane->wants_spare = 0;
 	for (uint32_t stream = 0; stream < LANE_STREAMS; stream++)
 		while (lane->filling_count[stream] > 0 && status != FORGE_E_NODE) {
 			status = lane_close(lane, w, stream, scratch);
@@ -427,6 +455,11 @@ int lane_drain(struct lane *lane, struct worker *w, uint64_t *scratch)
 		}
 	while (lane->reserve_count > 0 && status != FORGE_E_NODE) {
 		status = lane_give(lane, w, lane->reserve[--lane->reserve_count]);
+		first = first ? first : status;
+	}
+	if (lane->has_spare && status != FORGE_E_NODE) {
+		lane->has_spare = 0;
+		status = lane_give(lane, w, lane->spare);
 		first = first ? first : status;
 	}
 	return first;

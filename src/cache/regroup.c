@@ -14,6 +14,15 @@
  *  - A kept member may be moved after its chunk was freed, if its copy was READ before: until
  *    the CAS its slot is stale, so a Get misses or still reads the old bytes, and a Set has to
  *    CAS the slot away before it inserts, which makes our CAS fail.  Nothing older comes back.
+ *    That is the way out when the lane has no chunk at hand; until the CAS the member is out of
+ *    sight, for long if we sleep.  So a lane keeps a chunk to spare (lane.h), which is used for
+ *    what is moved and for nothing else: the copies go there, the slots are swung, and the
+ *    freed source is the next spare.  Nobody competes for it: it is reserved in our name, as the
+ *    chunks of the reserve are, and of a lane one flow moves at a time (lane->reserving).  A
+ *    reader with the old word READs the old bytes, whole until the source is filled anew, or
+ *    finds the word changed and looks again; one with the new word finds the copy, which landed
+ *    before it.  A member that lives is missed at no time.  Crash: the chunk is reserved(us) or
+ *    open(us), as any that a dead node held, and the source evicting(us) or freed, as below.
  *  - The head of a large object owns chunks, so it must not just become stale: cold heads are READ
  *    too, and CASed out of their slots from the exact words before the chunk is freed; the winner
  *    frees the parts.  A kept head moves like any other object, and its parts stay where they are.
@@ -222,6 +231,8 @@ static MAY_WAIT int room_for(struct cache *c, uint32_t target, uint32_t units,
 
 	if (!lane_fit(lane, target, units))
 		status = cache_make_way(c, target);
+	if (!status && !lane_fit(lane, target, units))
+		lane_use_spare(lane); /* unless there is one in the reserve */
 	if (!status && lane_may_open(lane, target, units))
 		status = lane_open(lane, c->worker, target);
 	*out = lane_fit(lane, target, units);
@@ -387,6 +398,7 @@ int regroup_move(struct cache *c, struct regroup_scratch *scratch, struct regrou
 			status = regroup_free(c, s, purpose);
 			if (!s->freed)
 				break;
+			c->count.objects_hidden += pending;
 			continue;
 		}
 		uint32_t n = pack(c, scratch, s, g, &pending);

@@ -248,6 +248,18 @@ static void lengthen(struct cache_world *cw, uint8_t *memory, uint64_t length)
 		cn_see_tail(&cw->cns[i], RING_SMALL, *tail);
 }
 
+/* CN 0 knows of no other dead than those beside a. */
+static void forget_other_dead(struct cache_world *cw, uint8_t *memory)
+{
+	uint64_t slot, word;
+
+	if (!world_find(cw, memory, world_key_index('a'), &slot, &word))
+		return;
+	for (uint32_t chunk = 0; chunk < cw->pool.plan.chunk_count; chunk++)
+		if (chunk != plan_chunk_of_pointer(&cw->pool.plan, index_pointer(word)))
+			cn_forget_dead(&cw->cns[0], chunk);
+}
+
 /* Five chunks: beyond 7 the ring is overlong, beyond 8 at its end. */
 static void overlong(struct cache_world *cw, uint8_t *memory)
 {
@@ -471,6 +483,21 @@ static const struct world_spec worlds[] = {
      .before = {{1, "Sa Sb Sc Sd Sn So Sp Sq Sr Ss St Su"}},
      TRIP,
      .workers = {{0, "N6"}, {1, "N6"}, {2, "N6"}}},
+    /*
+     * The pool is full, all of it but a and b is dead, and the next chunk comes from the group of
+     * a, which has to be moved.  Whoever looks for a meanwhile finds it.
+     */
+    {.name = "move-get",
+     .chunk_count = 32,
+     .group_objects = 3,
+     .exact = true,
+     .keys = "abc",
+     .before = {{0, "Sa Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb"
+		    " Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb"
+		    " Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb"
+		    " Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb Sb"}},
+     .prepare = forget_other_dead,
+     .workers = {{0, "Sc"}, {1, "Ga Ga"}}},
     /*
      * c and d were updated again and again, which left positions behind; nothing need go, though
      * a and b lie at the head of an overlong ring.

@@ -47,6 +47,9 @@ static bool in_hand(const struct exam *e, uint32_t chunk, uint64_t word)
 			    lane->reserve[k].chunk == chunk &&
 			    lane->reserve[k].generation == chunk_generation(word))
 				return true;
+		if (lane->has_spare && chunk_state(word) == CHUNK_RESERVED &&
+		    lane->spare.chunk == chunk && lane->spare.generation == chunk_generation(word))
+			return true;
 		for (uint32_t k = 0; k < LANE_GROUPS_MAX; k++)
 			if (chunk_state(word) == CHUNK_OPEN &&
 			    lane->groups[k].state == OPEN_FILLING &&
@@ -75,7 +78,7 @@ static int check_hands(const struct exam *e)
 	for (uint32_t i = 0; i < e->cw->cn_count; i++) {
 		if (!world_cn_lives(e->cw, e->s, i))
 			continue;
-		held += e->cw->lanes[i].reserve_count;
+		held += e->cw->lanes[i].reserve_count + e->cw->lanes[i].has_spare;
 		for (uint32_t k = 0; k < LANE_GROUPS_MAX; k++)
 			held += e->cw->lanes[i].groups[k].state != OPEN_UNUSED;
 	}

@@ -129,6 +129,50 @@ static void test_paper_overlong(void **state)
 	test_overlong("forge-paper", 96);
 }
 
+/*
+ * Two nodes update keys that all fit.  The first believed that it was alone until it evicted: it
+ * told nobody what it saw die, and left what others told in the next life of a chunk, so that
+ * groups were evicted, and living members taken for dead, while most of the pool was holes.
+ */
+static void test_two_update(const char *policy)
+{
+	struct rig first, second, *rigs[] = {&first, &second};
+	uint32_t latest[200] = {0}, version;
+	struct prng prng;
+
+	prng_seed(&prng, 3);
+	rig_open(&first, policy, 192, 8);
+	rig_attach(&second, &first, 2);
+	for (uint32_t i = 0; i < 60000; i++) {
+		uint32_t id = (uint32_t)prng_below(&prng, ARRAY_COUNT(latest));
+
+		assert_int_equal(rig_set(rigs[prng_below(&prng, 2)], id, i + 1, 40), 0);
+		latest[id] = i + 1;
+		id = (uint32_t)prng_below(&prng, ARRAY_COUNT(latest));
+		if (!latest[id])
+			continue;
+		assert_int_equal(rig_get(rigs[prng_below(&prng, 2)], id, &version), 0);
+		assert_int_equal(version, latest[id]);
+	}
+	for (unsigned i = 0; i < ARRAY_COUNT(rigs); i++) {
+		assert_true(rigs[i]->cache.count.groups_compacted > 100);
+		assert_int_equal(rigs[i]->cache.count.evictions, 0);
+		assert_int_equal(rigs[i]->cache.count.objects_hidden, 0);
+	}
+	rig_close(&second);
+	rig_close(&first);
+}
+
+static void test_forge_two_update(void **state)
+{
+	test_two_update("forge");
+}
+
+static void test_paper_two_update(void **state)
+{
+	test_two_update("forge-paper");
+}
+
 static void test_limits(void **state)
 {
 	struct rig r;
@@ -282,12 +326,13 @@ static void test_cas_ids_of_pools(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_forge_small),	    cmocka_unit_test(test_paper_small),
-	    cmocka_unit_test(test_forge_evicting),  cmocka_unit_test(test_paper_evicting),
-	    cmocka_unit_test(test_forge_overlong),  cmocka_unit_test(test_small_overlong),
-	    cmocka_unit_test(test_paper_overlong),  cmocka_unit_test(test_limits),
-	    cmocka_unit_test(test_damaged_cursors), cmocka_unit_test(test_damaged_cursors_large),
-	    cmocka_unit_test(test_deadline),	    cmocka_unit_test(test_cas_ids_of_pools),
+	    cmocka_unit_test(test_forge_small),	     cmocka_unit_test(test_paper_small),
+	    cmocka_unit_test(test_forge_evicting),   cmocka_unit_test(test_paper_evicting),
+	    cmocka_unit_test(test_forge_overlong),   cmocka_unit_test(test_small_overlong),
+	    cmocka_unit_test(test_paper_overlong),   cmocka_unit_test(test_forge_two_update),
+	    cmocka_unit_test(test_paper_two_update), cmocka_unit_test(test_limits),
+	    cmocka_unit_test(test_damaged_cursors),  cmocka_unit_test(test_damaged_cursors_large),
+	    cmocka_unit_test(test_deadline),	     cmocka_unit_test(test_cas_ids_of_pools),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
