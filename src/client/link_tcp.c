@@ -20,6 +20,7 @@
 #include "access/pass.h"
 #include "base/cancel.h"
 #include "base/compiler.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "client/link.h"
 #include "client/name.h"
@@ -215,8 +216,11 @@ static int connect_tcp(struct link *l, struct fab **out)
 	char text[256];
 	int status = tcp_open(&t->settings, &welcome, text, sizeof(text), &fab);
 
-	if (status)
+	/* The caller has a status alone to pass on. */
+	if (status) {
+		log_info("%s", text);
 		return status;
+	}
 	if (welcome.boot != t->welcome.boot || welcome.pool_id != t->welcome.pool_id) {
 		fab_close(fab);
 		return FORGE_E_NODE;

@@ -62,6 +62,7 @@ struct tcp_fab {
 	uint64_t deadline_ns;
 	uint64_t looked_ns; /* at the time, last */
 	uint64_t away_ns;   /* that were no time to be waited for */
+	uint64_t back_ns;   /* when this process was away last, its first look after that */
 	int lost;
 	_Atomic int *all_lost;	    /* of the instance; may be NULL */
 	_Atomic uint64_t *heard_ns; /* likewise */
@@ -88,8 +89,10 @@ static uint64_t look_at_clock(struct tcp_fab *t)
 {
 	uint64_t now_ns = clock_now_ns(clock_monotonic());
 
-	if (now_ns - t->looked_ns > TCP_AWAY_NS)
+	if (now_ns - t->looked_ns > TCP_AWAY_NS) {
 		t->away_ns += now_ns - t->looked_ns;
+		t->back_ns = now_ns;
+	}
 	t->looked_ns = now_ns;
 	return now_ns - t->away_ns;
 }
@@ -270,11 +273,17 @@ static void tcp_kick(struct fab *f)
 	send_out(t);
 }
 
-/* Has the node had its time, which ended at end_ns?  Longer if it is busy with our others. */
+/*
+ * Has the node had its time, which ended at end_ns?  Longer if it is busy with our others.  While
+ * this process was away they heard nothing either, which says nothing of the node.
+ */
 static int had_its_time(const struct tcp_fab *t, uint64_t now_ns, uint64_t end_ns)
 {
-	return now_ns >= end_ns && (!tcp_was_heard(t->heard_ns, t->looked_ns, t->deadline_ns) ||
-				    now_ns - end_ns >= (TCP_BUSY_DEADLINES - 1) * t->deadline_ns);
+	int is_busy = tcp_was_heard(t->heard_ns, t->looked_ns, t->deadline_ns) ||
+		      (t->heard_ns && t->looked_ns < t->back_ns + t->deadline_ns);
+
+	return now_ns >= end_ns &&
+	       (!is_busy || now_ns - end_ns >= (TCP_BUSY_DEADLINES - 1) * t->deadline_ns);
 }
 
 /* If it has, it is lost. */

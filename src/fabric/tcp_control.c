@@ -125,7 +125,7 @@ int tcp_control_is_lost(struct tcp_control *c)
 /* As for verbs: time in which this process did not run is none that the node had. */
 static int receive_all(struct tcp_control *c, void *buf, size_t bytes, uint64_t end_ns)
 {
-	uint64_t looked_ns = clock_now_ns(clock_monotonic());
+	uint64_t looked_ns = clock_now_ns(clock_monotonic()), back_ns = 0;
 	unsigned char *at = buf;
 
 	while (bytes > 0) {
@@ -144,12 +144,16 @@ static int receive_all(struct tcp_control *c, void *buf, size_t bytes, uint64_t 
 			return FORGE_E_NODE;
 		uint64_t now_ns = clock_now_ns(clock_monotonic());
 
-		if (now_ns - looked_ns > TCP_AWAY_NS)
+		if (now_ns - looked_ns > TCP_AWAY_NS) {
 			end_ns += now_ns - looked_ns;
+			back_ns = now_ns;
+		}
 		looked_ns = now_ns;
+		int is_busy = tcp_was_heard(c->heard_ns, now_ns, c->deadline_ns) ||
+			      (c->heard_ns && now_ns < back_ns + c->deadline_ns);
+
 		if (now_ns >= end_ns &&
-		    !(tcp_was_heard(c->heard_ns, now_ns, c->deadline_ns) &&
-		      now_ns - end_ns < (TCP_BUSY_DEADLINES - 1) * c->deadline_ns))
+		    !(is_busy && now_ns - end_ns < (TCP_BUSY_DEADLINES - 1) * c->deadline_ns))
 			return FORGE_E_NODE;
 		tcp_stream_wait(&c->stream, 0,
 				now_ns < end_ns ? min_u64(end_ns - now_ns, TCP_AWAY_NS / 2)

@@ -45,9 +45,9 @@ void tcp_instance(uint8_t out[WIRE_INSTANCE_BYTES])
 	}
 }
 
-/* Connect a new socket, until end_ms.  0, or -1 with errno. */
+/* Connect a new socket, as dial_wait() waits.  0, or -1 with errno. */
 static int connect_to(const struct tcp_settings *s, struct tcp_stream *out,
-		      const struct sockaddr *address, socklen_t bytes, uint64_t end_ms)
+		      const struct sockaddr *address, socklen_t bytes, uint64_t *left_ns)
 {
 	int fd = tcp_stream_open(out, address->sa_family);
 	int error = 0;
@@ -59,7 +59,7 @@ static int connect_to(const struct tcp_settings *s, struct tcp_stream *out,
 		error = errno;
 	/* EAGAIN: a Unix socket whose node has not accepted many others yet. */
 	if (error == EINPROGRESS || error == EINTR) {
-		if (!dial_wait_until(s, fd, POLLOUT, end_ms))
+		if (!dial_wait(s, fd, POLLOUT, left_ns))
 			error = errno;
 		else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0)
 			error = errno;
@@ -126,20 +126,23 @@ static int fail_connect(const char *where, uint32_t deadline_ms, struct error_ou
 	}
 }
 
-static int dial_unix(const struct tcp_place *p, const struct tcp_settings *s, uint64_t end_ms,
+static int dial_unix(const struct tcp_place *p, const struct tcp_settings *s, uint64_t *left_ns,
 		     struct tcp_stream *out, struct error_out e)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 	strcpy(address.sun_path, p->path);
 	do {
-		if (connect_to(s, out, (struct sockaddr *)&address, sizeof(address), end_ms) == 0)
+		if (connect_to(s, out, (struct sockaddr *)&address, sizeof(address), left_ns) == 0)
 			return FORGE_OK;
 		/* Its backlog is full, and there is nothing to wait on. */
 		if (errno != EAGAIN)
 			break;
-		dial_wait_until(s, -1, 0, dial_now_ms() + 1);
-		if (dial_now_ms() < end_ms && errno != ECANCELED)
+		uint64_t nap_ns = min_u64(*left_ns, 1000000);
+
+		*left_ns -= nap_ns;
+		dial_wait(s, -1, 0, &nap_ns);
+		if (*left_ns > 0 && errno != ECANCELED)
 			errno = EAGAIN;
 	} while (errno == EAGAIN);
 	return fail_connect(s->where, tcp_deadline_ms(s), e);
@@ -177,11 +180,11 @@ static int fail_resolve(const struct tcp_place *p, const struct tcp_settings *s,
 	}
 }
 
-static int dial_tcp(const struct tcp_place *p, const struct tcp_settings *s, uint64_t end_ms,
+static int dial_tcp(const struct tcp_place *p, const struct tcp_settings *s, uint64_t *left_ns,
 		    struct tcp_stream *out, struct error_out e)
 {
 	struct resolved found;
-	int error = tcp_resolve(p->host, (uint16_t)atoi(p->port), end_ms, s->cancel, &found);
+	int error = tcp_resolve(p->host, (uint16_t)atoi(p->port), left_ns, s->cancel, &found);
 	int status = -1;
 
 	if (error)
@@ -189,13 +192,14 @@ static int dial_tcp(const struct tcp_place *p, const struct tcp_settings *s, uin
 	errno = ENOENT;
 	for (unsigned i = 0; i < found.count && status && errno != ECANCELED; i++) {
 		const struct sockaddr *a = &found.address[i].any;
-		uint64_t now_ms = dial_now_ms();
-		uint64_t left_ms = now_ms < end_ms ? end_ms - now_ms : 0;
+		uint64_t share_ns = *left_ns / (found.count - i);
 
+		*left_ns -= share_ns;
 		status = connect_to(s, out, a,
 				    a->sa_family == AF_INET6 ? sizeof(found.address[i].in6)
 							     : sizeof(found.address[i].in),
-				    now_ms + left_ms / (found.count - i));
+				    &share_ns);
+		*left_ns += share_ns;
 	}
 	if (status)
 		return fail_connect(s->where, tcp_deadline_ms(s), e);
@@ -203,35 +207,36 @@ static int dial_tcp(const struct tcp_place *p, const struct tcp_settings *s, uin
 	return FORGE_OK;
 }
 
-static int dial_until(const struct tcp_settings *s, uint64_t end_ms, struct tcp_stream *out,
-		      struct tcp_place *place, char *error_text, size_t error_bytes)
+static int dial_socket(const struct tcp_settings *s, uint64_t *left_ns, struct tcp_stream *out,
+		       struct tcp_place *place, char *error_text, size_t error_bytes)
 {
 	struct error_out e = {error_text, error_bytes};
 	int status = tcp_place_parse(s->where, place, error_text, error_bytes);
 
 	if (status)
 		return status;
-	return place->is_unix ? dial_unix(place, s, end_ms, out, e)
-			      : dial_tcp(place, s, end_ms, out, e);
+	return place->is_unix ? dial_unix(place, s, left_ns, out, e)
+			      : dial_tcp(place, s, left_ns, out, e);
 }
 
 int tcp_dial_socket(const struct tcp_settings *s, struct tcp_stream *out, struct tcp_place *place,
 		    char *error_text, size_t error_bytes)
 {
-	return dial_until(s, dial_now_ms() + tcp_deadline_ms(s), out, place, error_text,
-			  error_bytes);
+	uint64_t left_ns = dial_patience_ns(tcp_deadline_ms(s));
+
+	return dial_socket(s, &left_ns, out, place, error_text, error_bytes);
 }
 
 int tcp_dial(const struct tcp_settings *s, enum wire_kind kind, struct tcp_stream *out,
 	     struct wire_welcome *welcome, char *error_text, size_t error_bytes)
 {
-	uint64_t end_ms = dial_now_ms() + tcp_deadline_ms(s);
+	uint64_t left_ns = dial_patience_ns(tcp_deadline_ms(s));
 	struct tcp_place place;
-	int status = dial_until(s, end_ms, out, &place, error_text, error_bytes);
+	int status = dial_socket(s, &left_ns, out, &place, error_text, error_bytes);
 
 	if (status)
 		return status;
-	status = tcp_hello(out, s, kind, place.is_unix ? NULL : place.host, end_ms, welcome,
+	status = tcp_hello(out, s, kind, place.is_unix ? NULL : place.host, left_ns, welcome,
 			   error_text, error_bytes);
 	if (status)
 		tcp_stream_close(out);

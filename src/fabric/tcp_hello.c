@@ -17,7 +17,7 @@ static_assert(sizeof(struct wire_hello) == PROOF_HELLO_BYTES &&
 struct greeting {
 	struct tcp_stream *stream;
 	const struct tcp_settings *settings;
-	uint64_t end_ms;
+	uint64_t left_ns; /* of the deadline */
 	struct wire_hello hello;
 	struct proof_client proof;
 	struct proof_confirm confirm;
@@ -41,7 +41,7 @@ static int receive_all(struct greeting *g, void *buf, size_t bytes)
 		n = tcp_stream_receive(g->stream, &iov, 1);
 		if (n < 0)
 			return FORGE_E_NODE;
-		if (n == 0 && !dial_wait_until(g->settings, g->stream->fd, POLLIN, g->end_ms))
+		if (n == 0 && !dial_wait(g->settings, g->stream->fd, POLLIN, &g->left_ns))
 			return FORGE_E_NODE;
 		at += n;
 		bytes -= (size_t)n;
@@ -135,8 +135,7 @@ static int encrypt(struct greeting *g, const char *host)
 
 		if (errno == EINTR)
 			continue;
-		if (errno != EAGAIN ||
-		    !dial_wait_until(g->settings, g->stream->fd, events, g->end_ms))
+		if (errno != EAGAIN || !dial_wait(g->settings, g->stream->fd, events, &g->left_ns))
 			return fail(g, HANDSHAKE);
 	}
 	return FORGE_OK;
@@ -282,14 +281,14 @@ static int say_hello(struct greeting *g)
 }
 
 int tcp_hello(struct tcp_stream *s, const struct tcp_settings *settings, enum wire_kind kind,
-	      const char *host, uint64_t end_ms, struct wire_welcome *welcome, char *error_text,
+	      const char *host, uint64_t left_ns, struct wire_welcome *welcome, char *error_text,
 	      size_t error_bytes)
 {
 	struct greeting g = {
 	    .stream = s,
 	    .settings = settings,
 	    .is_local = !host,
-	    .end_ms = end_ms,
+	    .left_ns = left_ns,
 	    .hello = {.magic = WIRE_MAGIC,
 		      .version = WIRE_VERSION,
 		      .kind = (uint8_t)kind,

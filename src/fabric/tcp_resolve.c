@@ -211,7 +211,7 @@ static int leave(struct lookup *l, struct resolved *out, int *error)
 
 /* ---- asking ------------------------------------------------------------------------------- */
 
-static int wait_for(const char *host, uint64_t end_ms, const struct cancel *cancel,
+static int wait_for(const char *host, uint64_t *left_ns, const struct cancel *cancel,
 		    struct resolved *out)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -230,7 +230,7 @@ static int wait_for(const char *host, uint64_t end_ms, const struct cancel *canc
 	if (!l)
 		return EAI_SYSTEM;
 	/* Counted, one may look at it without the lock: it is not FREE before one has left. */
-	dial_wait_until(&s, l->done, POLLIN, end_ms);
+	dial_wait(&s, l->done, POLLIN, left_ns);
 	int why = errno;
 
 	pthread_mutex_lock(&lock);
@@ -244,13 +244,13 @@ static int wait_for(const char *host, uint64_t end_ms, const struct cancel *canc
 	return EAI_SYSTEM;
 }
 
-int tcp_resolve(const char *host, uint16_t port, uint64_t end_ms, const struct cancel *cancel,
+int tcp_resolve(const char *host, uint16_t port, uint64_t *left_ns, const struct cancel *cancel,
 		struct resolved *out)
 {
 	int error = look_up(host, AI_NUMERICHOST, out);
 
 	if (error)
-		error = wait_for(host, end_ms, cancel, out);
+		error = wait_for(host, left_ns, cancel, out);
 	for (unsigned i = 0; !error && i < out->count; i++)
 		if (out->address[i].any.sa_family == AF_INET6)
 			out->address[i].in6.sin6_port = htons(port);

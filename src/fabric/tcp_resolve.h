@@ -36,12 +36,12 @@ struct resolved {
 };
 
 /*
- * The addresses of that host, with the port, in the resolver's order.  Waits, until end_ms
- * (CLOCK_BOOTTIME) or until cancel (NULL: never) is fired.
+ * The addresses of that host, with the port, in the resolver's order.  Waits, for
+ * *left_ns at most, which becomes less by that, or until cancel (NULL: never) is fired.
  * 0, or EAI_... as getaddrinfo(); EAI_SYSTEM has errno: ETIMEDOUT, ECANCELED; EMFILE, ENFILE;
  * EAGAIN when no thread can be started; EBUSY when too many hosts are being looked up.
  */
-int tcp_resolve(const char *host, uint16_t port, uint64_t end_ms, const struct cancel *,
+int tcp_resolve(const char *host, uint16_t port, uint64_t *left_ns, const struct cancel *,
 		struct resolved *out);
 
 #endif

@@ -60,6 +60,7 @@ struct tcp_conn {
 	int8_t failed; /* status of the request before, for those chained to it */
 	uint16_t tag;  /* of the next request */
 	uint64_t born_ns;
+	unsigned sweeps; /* that found it not welcome */
 
 	struct wire_request op; /* in the states WRITE and READ */
 	uint32_t done;		/* bytes of it that have been dealt with */

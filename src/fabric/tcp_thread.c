@@ -26,6 +26,9 @@
 /* How often those who say no hello are looked at. */
 #define SWEEP_MS 500
 
+/* Some fewer than there are in WIRE_HELLO_MS, since none comes a moment too early. */
+#define SWEEPS_MIN (WIRE_HELLO_MS / SWEEP_MS - 2)
+
 /* Turns of one connection in a row without asking epoll about the others. */
 #define LATEST_MAX 8u
 
@@ -186,14 +189,18 @@ void tcp_thread_wake(struct tcp_thread *t)
 		return; /* it is full: there is a wake-up on its way */
 }
 
-/* Who has been silent since it came. */
+/*
+ * Who has been silent since it came.  Time in which this thread did not run, because its host or
+ * its process stood still, is none that anybody had to answer in; so it takes some sweeps, too, of
+ * which there is one for all of such a time, however long.
+ */
 static void sweep(struct tcp_thread *t)
 {
 	uint64_t now_ns = tcp_now_ns();
 
 	for (struct tcp_conn *c = t->conns, *next; c && t->greeting > 0; c = next) {
 		next = c->next;
-		if (c->state <= TCP_CONN_PROOF &&
+		if (c->state <= TCP_CONN_PROOF && c->sweeps++ >= SWEEPS_MIN &&
 		    now_ns - c->born_ns > (uint64_t)WIRE_HELLO_MS * 1000000) {
 			tcp_count(&t->counts.refused, 1);
 			conn_close(t, c);

@@ -116,7 +116,9 @@ static void begin_dialling(struct dialler *d)
 /* Whose time is over when it asks. */
 static int ask_briefly(const char *host, struct resolved *out)
 {
-	return tcp_resolve(host, 1, 0, NULL, out);
+	uint64_t left_ns = 0;
+
+	return tcp_resolve(host, 1, &left_ns, NULL, out);
 }
 
 /* What comes of it in the end. */
@@ -145,12 +147,13 @@ static int set_up(void **state)
 static void test_digits_ask_nobody(void **state)
 {
 	struct resolved found;
+	uint64_t left_ns = 0;
 
-	assert_int_equal(tcp_resolve("127.0.0.1", 80, 0, NULL, &found), 0);
+	assert_int_equal(tcp_resolve("127.0.0.1", 80, &left_ns, NULL, &found), 0);
 	assert_int_equal(found.count, 1);
 	assert_int_equal(found.address[0].in.sin_port, htons(80));
 	assert_int_equal(found.address[0].in.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
-	assert_int_equal(tcp_resolve("::1", 81, 0, NULL, &found), 0);
+	assert_int_equal(tcp_resolve("::1", 81, &left_ns, NULL, &found), 0);
 	assert_int_equal(found.address[0].in6.sin6_port, htons(81));
 	assert_int_equal(asked, 0);
 }
@@ -253,7 +256,9 @@ static void test_fork(void **state)
 		if (TSAN_BUILD)
 			_exit(0);
 		is_silent = 0;
-		_exit(tcp_resolve("forked.test", 1, UINT64_MAX, NULL, &found) ? 2 : 0);
+		uint64_t left_ns = UINT64_MAX;
+
+		_exit(tcp_resolve("forked.test", 1, &left_ns, NULL, &found) ? 2 : 0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);

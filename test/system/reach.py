@@ -266,6 +266,47 @@ def a_node_that_stops_answering_is_lost_in_time(t):
     clean(t)
 
 
+@BOTH
+def time_in_which_nobody_runs_is_no_deadline(t):
+    """A host that stood still: who said hello goes on where he was, and so does the node."""
+    node = serve(t, "--size", "8M")
+    on_url(t, "set", "k", "v").expect(0)
+    node.process.send_signal(signal.SIGSTOP)
+    get = subprocess.Popen([FORGE, "get", "--pool", t.url + "?timeout=2s", "k"],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(0.5)  # by now it waits for its welcome
+    get.send_signal(signal.SIGSTOP)
+    time.sleep(3)
+    get.send_signal(signal.SIGCONT)
+    time.sleep(0.5)  # and has noticed by now what time it is
+    node.process.send_signal(signal.SIGCONT)
+    out, err = get.communicate(timeout=PATIENCE_S)
+    assert (get.returncode, out) == (0, b"v"), (get.returncode, out, err)
+    clean(t)
+
+
+@BOTH
+def a_node_that_stood_still_waits_for_who_is_at_its_door(t):
+    node = serve(t, "--size", "8M")
+    family, where = socket.AF_UNIX, t.url.removeprefix("unix:")
+    if t.url.startswith("tcp"):
+        family, where = socket.AF_INET, ("127.0.0.1", int(t.url.rpartition(":")[2]))
+    hello = struct.pack("<8sHBB52x", b"Forgenet", 1, 1, 3)  # a data connection, for metrics
+    with socket.socket(family, socket.SOCK_STREAM) as s:
+        s.settimeout(PATIENCE_S)
+        s.connect(where)
+        s.sendall(hello[:5])
+        time.sleep(0.3)  # by now the node knows it
+        node.process.send_signal(signal.SIGSTOP)
+        time.sleep(6)  # longer than a node waits for a hello
+        node.process.send_signal(signal.SIGCONT)
+        time.sleep(1.2)  # and by now it has looked who is too slow
+        s.sendall(hello[5:])
+        step = s.recv(4096)
+        assert step[:1] == b"\x01", f"no welcome: {step}"
+    clean(t)
+
+
 @case
 def clocks_that_differ(t):
     """The client's host has run for years longer than the node's, or not so long."""
