@@ -593,6 +593,11 @@ void stress_doom(struct stress *s, uint32_t node, uint64_t n)
 	atomic_store(&s->workers[node * s->wish.threads].doom, n);
 }
 
+uint64_t stress_doom_left(const struct stress *s, uint32_t node)
+{
+	return atomic_load(&s->workers[node * s->wish.threads].doom);
+}
+
 /* ---- begin and end ------------------------------------------------------------------------ */
 
 struct stress *stress_begin(const struct stress_wish *wish)

@@ -94,6 +94,8 @@ uint64_t stress_node_hits(const struct stress *, uint32_t node);
  * memory.  The wish has jitter.
  */
 void stress_doom(struct stress *, uint32_t node, uint64_t n);
+/* How many there are left, with that one; 0: none that it knows of. */
+uint64_t stress_doom_left(const struct stress *, uint32_t node);
 
 /* What every worker is doing, for a driver that gives up, as the failure. */
 void stress_give_up(struct stress *, const char *why);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -151,25 +152,107 @@ static int someone_failed(struct herd *h)
 	return 0;
 }
 
-static int is_late(uint64_t start_ns)
+/* ---- patience ----------------------------------------------------------------------------- */
+
+/* From now on one waits for a process to go on; 0: for anybody. */
+static void begin_waiting(struct herd *h, pid_t pid)
 {
-	return herd_now_ns() - start_ns > HERD_STALL_S * UINT64_C(1000000000);
+	uint64_t now_ns = herd_now_ns();
+
+	h->patience = (struct herd_patience){
+	    .pid = pid, .began_ns = now_ns, .looked_ns = now_ns, .end_ns = now_ns + HERD_STALL_NS};
+}
+
+/* It went on, as this number tells that changes then: it has all its time again. */
+static void see_progress(struct herd *h, uint64_t progress)
+{
+	struct herd_patience *p = &h->patience;
+
+	if (progress == p->progress)
+		return;
+	p->progress = progress;
+	p->end_ns = p->looked_ns + HERD_STALL_NS;
+	p->witness.noted_ns = 0;
+}
+
+static void note_all(struct herd *h)
+{
+	struct witness *w = &h->patience.witness;
+
+	witness_begin(w);
+	witness_add(w, h->patience.pid);
+	for (uint32_t node = 0; node < h->nodes; node++)
+		if (h->pids[node] != h->patience.pid)
+			witness_add(w, h->pids[node]);
+	witness_add(w, h->served.pid);
+	witness_add(w, h->second.pid);
+	witness_add(w, getpid());
+	witness_note(w);
+}
+
+static int host_is_to_blame(const struct herd *h)
+{
+	const struct witness *w = &h->patience.witness;
+	int blamed = 0;
+
+	if (h->patience.pid)
+		return witness_blames_host(w, h->patience.pid) ||
+		       (h->served.pid && witness_blames_host(w, h->served.pid));
+	for (unsigned i = 0; i < w->pid_count; i++)
+		blamed |= w->pids[i] != getpid() && witness_blames_host(w, w->pids[i]);
+	return blamed;
+}
+
+/*
+ * Has whoever we wait for had all its time?  Then everybody's state is printed.  Time in which this
+ * process did not run is none that others had: the host was away, or whoever stopped us stopped
+ * them, too.  Nor is time in which the host kept it from going on, up to a bound.
+ */
+static int is_late(struct herd *h)
+{
+	struct herd_patience *p = &h->patience;
+	uint64_t now_ns = herd_now_ns(), gone_ns = now_ns - p->looked_ns;
+
+	p->looked_ns = now_ns;
+	p->away_ns = max_u64(p->away_ns, gone_ns);
+	h->waited_ns = max_u64(h->waited_ns, now_ns - p->began_ns);
+	if (gone_ns > HERD_AWAY_NS)
+		p->end_ns += gone_ns;
+	if (!p->witness.noted_ns && (int64_t)(p->end_ns - now_ns) < (int64_t)HERD_STALL_NS / 2)
+		note_all(h);
+	if (now_ns < p->end_ns)
+		return 0;
+	if (p->extensions < HERD_EXTENSIONS_MAX && host_is_to_blame(h)) {
+		p->extensions++;
+		p->end_ns = now_ns + HERD_STALL_NS;
+		p->witness.noted_ns = 0;
+		return 0;
+	}
+	fprintf(stderr,
+		"no progress for %d s, %u times more because of the host; the driver looked every "
+		"%.1f ms at least\n",
+		HERD_STALL_S, p->extensions, 1e-6 * (double)p->away_ns);
+	witness_print(&p->witness, stderr);
+	return 1;
 }
 
 int herd_progress(struct herd *h, uint64_t ops)
 {
-	uint64_t start_ns = herd_now_ns(), from[HERD_NODES_MAX];
+	uint64_t from[HERD_NODES_MAX], done;
 
 	for (uint32_t node = 0; node < h->nodes; node++)
 		from[node] = stress_node_ops(h->s, node);
-	for (uint32_t node = 0; node < h->nodes; node++)
-		while (h->pids[node] && stress_node_ops(h->s, node) - from[node] < ops) {
+	for (uint32_t node = 0; node < h->nodes; node++) {
+		begin_waiting(h, h->pids[node]);
+		while (h->pids[node] && (done = stress_node_ops(h->s, node)) - from[node] < ops) {
+			see_progress(h, done);
 			if (someone_failed(h))
 				return -1;
-			if (is_late(start_ns))
+			if (is_late(h))
 				return give_up(h, "node %u makes no progress", node);
 			herd_sleep_us(200);
 		}
+	}
 	return someone_failed(h);
 }
 
@@ -196,13 +279,15 @@ int herd_line_stands(struct herd *h, const struct herd_line *line)
 
 int herd_reap(struct herd *h, uint32_t node)
 {
-	uint64_t start_ns = herd_now_ns();
 	pid_t pid = h->pids[node], ended;
 	int status = 0;
 
+	begin_waiting(h, pid);
 	h->pids[node] = 0;
 	while ((ended = waitpid(pid, &status, WNOHANG)) == 0) {
-		if (is_late(start_ns)) {
+		/* One that is doomed has some way to go. */
+		see_progress(h, stress_doom_left(h->s, node));
+		if (is_late(h)) {
 			kill(pid, SIGKILL);
 			waitpid(pid, &status, 0);
 			return give_up(h, "node %u did not die", node);
@@ -222,19 +307,40 @@ static int carries(uint64_t word, uint32_t cn)
 	       chunk_owner(word) == cn;
 }
 
+/* What the process has had of processors; 0: it is gone. */
+static uint64_t cpu_ns_of(pid_t pid)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 int herd_recovered(struct herd *h, const struct herd_line *line, uint64_t since_ns, int alone,
 		   double *ms)
 {
 	const struct plan *p = &h->pool.plan;
+	uint64_t cpu_ns[HERD_NODES_MAX] = {0};
 
+	for (uint32_t node = 0; node < h->nodes; node++)
+		if (h->pids[node])
+			cpu_ns[node] = cpu_ns_of(h->pids[node]);
+
+	begin_waiting(h, 0);
 	while (herd_line_stands(h, line)) {
 		if (someone_failed(h))
 			return -1;
-		if (is_late(since_ns))
+		if (is_late(h))
 			return give_up(h, "nobody recovers CN %u", line->cn);
 		herd_sleep_us(50);
 	}
 	*ms = 1e-6 * (double)(herd_now_ns() - since_ns);
+	for (uint32_t node = 0; node < h->nodes; node++)
+		if (h->pids[node])
+			h->recovery_cpu_ns =
+			    max_u64(h->recovery_cpu_ns, cpu_ns_of(h->pids[node]) - cpu_ns[node]);
 	for (uint32_t chunk = 0; alone && chunk < p->chunk_count; chunk++) {
 		uint64_t word;
 		struct fab_op op =
@@ -287,17 +393,18 @@ static int check_at_rest(struct herd *h)
 
 int herd_conserved(struct herd *h)
 {
-	uint64_t start_ns = herd_now_ns();
 	int result = 0;
 
 	stress_hold(h->s, 1);
-	for (uint32_t node = 0; node < h->nodes && !result; node++)
+	for (uint32_t node = 0; node < h->nodes && !result; node++) {
+		begin_waiting(h, h->pids[node]);
 		while (h->pids[node] && !stress_is_held(h->s, node) && !result) {
 			result = someone_failed(h);
-			if (is_late(start_ns))
+			if (is_late(h))
 				result = give_up(h, "node %u does not end its operation", node);
 			herd_sleep_us(100);
 		}
+	}
 	if (!result)
 		result = check_at_rest(h);
 	stress_hold(h->s, 0);
@@ -315,7 +422,6 @@ static int is_running(pid_t pid)
 
 int herd_finish(struct herd *h)
 {
-	uint64_t start_ns = herd_now_ns();
 	int result = someone_failed(h);
 
 	stress_stop(h->s);
@@ -324,9 +430,10 @@ int herd_finish(struct herd *h)
 
 		if (!h->pids[node])
 			continue;
+		begin_waiting(h, h->pids[node]);
 		/* After a failure nobody can be trusted to end. */
 		while (!result && is_running(h->pids[node])) {
-			if (is_late(start_ns))
+			if (is_late(h))
 				result = give_up(h, "node %u does not end", node);
 			herd_sleep_us(1000);
 		}

@@ -15,10 +15,28 @@
 #include "made_pool.h"
 #include "served.h"
 #include "stress.h"
+#include "support/witness.h"
 
 #define HERD_NODES_MAX 8u
-/* An operation that takes longer hangs, however busy the host is. */
+/* Who does nothing for so long, not even end one operation, hangs. */
+#ifndef HERD_STALL_S
 #define HERD_STALL_S 30
+#endif
+#define HERD_STALL_NS (HERD_STALL_S * UINT64_C(1000000000))
+/* So many times more, while it is the host that keeps it from doing anything (witness.h). */
+#define HERD_EXTENSIONS_MAX 4u
+/* A driver that did not look for so long was not there. */
+#define HERD_AWAY_NS UINT64_C(1000000000)
+
+/* While the driver waits. */
+struct herd_patience {
+	pid_t pid;	   /* whom for; 0: anybody */
+	uint64_t progress; /* of it */
+	uint64_t began_ns, looked_ns, end_ns;
+	uint64_t away_ns;	/* the longest time between two looks */
+	unsigned extensions;	/* of end_ns */
+	struct witness witness; /* noted when half of the time is over */
+};
 
 struct herd {
 	struct stress *s;
@@ -29,8 +47,11 @@ struct herd {
 	struct worker worker;
 	struct pool pool;
 	struct layout_registry lines[LAYOUT_CN_MAX];
-	struct served served; /* the memory node, if there is one */
-	struct served second; /* that of a second pool, of which only the end is looked at */
+	struct herd_patience patience;
+	uint64_t waited_ns;	  /* for one thing, at most */
+	uint64_t recovery_cpu_ns; /* of processors, that a node had during a recovery, at most */
+	struct served served;	  /* the memory node, if there is one */
+	struct served second;	  /* that of a second pool, of which only the end is looked at */
 	char second_pool[MADE_POOL_NAME_BYTES];
 };
 
