@@ -299,6 +299,21 @@ static uint64_t epoch_of_pool(void)
 	return epoch;
 }
 
+/* It raises the epoch when it takes over, some time after it has the lock. */
+static int wait_until_raised(uint64_t before)
+{
+	uint64_t start_ns = herd_now_ns();
+
+	while (epoch_of_pool() != before + 1) {
+		if (herd_now_ns() - start_ns > HERD_STALL_S * UINT64_C(1000000000)) {
+			print_error("the node did not raise the epoch\n");
+			return -1;
+		}
+		herd_sleep_us(500);
+	}
+	return 0;
+}
+
 /* Kill the memory node at a random moment of its life, in its take-over too. */
 static int kill_memory_node(struct prng *prng, int early)
 {
@@ -309,11 +324,8 @@ static int kill_memory_node(struct prng *prng, int early)
 	if (early) {
 		herd_sleep_us(prng_below(prng, 6000));
 	} else {
-		failed = wait_until_served(1) || herd_progress(&herd, 200);
-		if (!failed && epoch_of_pool() != epoch + 1) {
-			print_error("the node did not raise the epoch\n");
-			failed = -1;
-		}
+		failed =
+		    wait_until_served(1) || herd_progress(&herd, 200) || wait_until_raised(epoch);
 	}
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
