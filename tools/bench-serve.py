@@ -2,9 +2,11 @@
 """Measure forge serve beside memcached and Redis: bench-serve.py FORGE SERVE_LOAD [options]
 
 Interleaved: each round runs every server once on each load, so that whatever else this machine
-does falls on all alike.  All servers stay up meanwhile, with two threads each (Redis: one and two
-I/O threads would not help it on two cores), on the same processors as the client, the same
-neutral one for all (test/bench/serve_load.c).  Printed per load: the median of requests (keys) a
+does falls on all alike.  All servers are started anew for each round, one after the other first,
+because what a request costs depends on where in memory a server happens to lie: by up to 40 %
+between two starts of forge serve, and for as long as they run.  They stay up for the round, with
+two threads each (Redis: one and two I/O threads would not help it on two cores), on the same
+processors as the client, the same neutral one for all (test/bench/serve_load.c).  Printed per load: the median of requests (keys) a
 second with its spread over rounds, the server's processor time per request, P99, and our ratio to
 the best of the others, where memcached is taken by its faster protocol (classic `get` or `mg`).  A ratio
 below 1.15 either way is a tie on a shared machine.
@@ -84,44 +86,67 @@ def run(client, server, protocol, arguments):
     return json.loads(done.stdout)
 
 
-def start(options, unix, folder):
-    """Those servers that are installed; ours first."""
-    def place(name):
-        return os.path.join(folder, name) if unix else free_port()
-
-    where = place("forge")
+def start_forge(options, unix, where):
     argv = [options.forge, "serve", "-m", "256", "-t", str(options.threads)]
     argv += ["-s", where] if unix else ["-p", where]
-    servers = [Server("forge", argv, where, ("text", "meta"), "ready")]
-    memcached, redis = shutil.which("memcached"), shutil.which("redis-server")
-    if memcached:
-        where = place("memcached")
-        argv = [memcached, "-m", "256", "-t", str(options.threads), "-u", "root"]
-        argv += ["-s", where] if unix else ["-p", where, "-l", "127.0.0.1"]
-        servers.append(Server("memcached", argv, where, ("text", "meta")))
-    else:
-        print("memcached is not installed: apt-get install memcached")
-    if redis:
-        where = place("redis")
-        argv = [redis, "--save", "", "--appendonly", "no", "--maxmemory", "256mb",
-                "--daemonize", "no", "--dir", folder]
-        argv += ["--unixsocket", where, "--port", "0"] if unix else ["--port", where, "--bind",
-                                                                    "127.0.0.1"]
-        servers.append(Server("redis", argv, where, ("redis",)))
-    else:
-        print("redis-server is not installed: apt-get install redis-server")
+    return Server("forge", argv, where, ("text", "meta"), "ready")
+
+
+def start_memcached(options, unix, where):
+    argv = ["memcached", "-m", "256", "-t", str(options.threads), "-u", "root"]
+    argv += ["-s", where] if unix else ["-p", where, "-l", "127.0.0.1"]
+    return Server("memcached", argv, where, ("text", "meta"))
+
+
+def start_redis(options, unix, where):
+    argv = ["redis-server", "--save", "", "--appendonly", "no", "--maxmemory", "256mb",
+            "--daemonize", "no"]
+    argv += ["--unixsocket", where, "--port", "0"] if unix else ["--port", where, "--bind",
+                                                                "127.0.0.1"]
+    return Server("redis", argv, where, ("redis",))
+
+
+def installed():
+    """[(name, how to start it)]; ours first."""
+    servers = [("forge", start_forge)]
+    for name, program, how in (("memcached", "memcached", start_memcached),
+                               ("redis", "redis-server", start_redis)):
+        if shutil.which(program):
+            servers.append((name, how))
+        else:
+            print(f"{program} is not installed: apt-get install {program}")
     return servers
 
 
-def measure(options, servers, arguments):
-    """{(server, protocol): [result per round]}"""
-    found = {}
-    for _ in range(options.rounds):
-        for server in servers:
-            for protocol in server.protocols:
-                found.setdefault((server.name, protocol), []).append(
-                    run(options.client, server, protocol, arguments + ["--seconds",
-                                                                       options.seconds]))
+def measure_round(options, unix, servers, loads, found):
+    """Adds to {name of the load: {(server, protocol): [result per round]}}."""
+    running = []
+    with tempfile.TemporaryDirectory(prefix="forge-bench-") as folder:
+        try:
+            for name, how in servers:
+                running.append(how(options, unix,
+                                   os.path.join(folder, name) if unix else free_port()))
+            for server in running:
+                run(options.client, server, server.protocols[0],
+                    ["--op", "set", "--load", "--depth", "50", "--connections", "4"])
+            for name, arguments in loads:
+                for server in running:
+                    for protocol in server.protocols:
+                        found[name].setdefault((server.name, protocol), []).append(
+                            run(options.client, server, protocol,
+                                arguments + ["--seconds", options.seconds]))
+        finally:
+            for server in running:
+                server.end()
+
+
+def measure(options, unix):
+    servers = installed()
+    loads = [load for load in LOADS if options.only in load[0]]
+    found = {name: {} for name, _ in loads}
+    for i in range(options.rounds):
+        first = i % len(servers)
+        measure_round(options, unix, servers[first:] + servers[:first], loads, found)
     return found
 
 
@@ -168,20 +193,8 @@ def main():
     for transport in ("tcp", "unix"):
         if options.transport not in (transport, "both"):
             continue
-        with tempfile.TemporaryDirectory(prefix="forge-bench-") as folder:
-            servers = start(options, transport == "unix", folder)
-            try:
-                for server in servers:
-                    run(options.client, server, server.protocols[0],
-                        ["--op", "set", "--load", "--depth", "50", "--connections", "4"])
-                for name, arguments in LOADS:
-                    if options.only in name:
-                        ratios = report(f"{name}, {transport}",
-                                        measure(options, servers, arguments))
-                        summary.append((f"{name}, {transport}", ratios))
-            finally:
-                for server in servers:
-                    server.end()
+        for name, results in measure(options, transport == "unix").items():
+            summary.append((f"{name}, {transport}", report(f"{name}, {transport}", results)))
     print("\nratio to the best other        throughput  server CPU per request")
     for name, ratios in summary:
         if ratios:
