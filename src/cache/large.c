@@ -1,4 +1,26 @@
-/* large.c: the transcript of the argument in pool/parts.h, for the flows of a compute node. */
+/*
+ * large.c: the transcript of the argument in pool/parts.h, for the flows of a compute node.
+ *
+ * Whose a chunk is after each step of an operation that stores a value in parts:
+ *   gather()                     in hand, which is this operation's alone (c->large)
+ *   WRITE of the parts           in hand: nothing points there, so an operation that starts again
+ *                                may WRITE another value there
+ *   CAS of the slot, lost        in hand
+ *   CAS of the slot, won for a   the head's, wherever it moves.  Still reserved in our name, so
+ *   head that lists it           whoever takes the head out cannot free it
+ *   CAS to part(s, g)            the head's still, or nobody's if it is out of the slot by now
+ *   READ of the slot             who takes the head out later frees it; if it was out, we did
+ *   the operation is over        what is in hand is given back, whatever came of it (place_land())
+ *
+ * Winning a slot is not enough: an operation that looks at the present value may have gathered for
+ * what it made of that, lose, and store something small the next time, which may even get the place
+ * of the head it did not become.  What is in hand then stays there (RULE_PARTS_OF_A_HEAD).
+ *
+ * Who takes a head out has READ its list before, with one exception: a regroup may have freed the
+ * chunk of a head it has yet to move, and the READ shows that chunk's next life.  So who cannot
+ * READ the head leaves its parts: the regroup has the list, finds that its head did not move, looks
+ * at the slot (large_settle()) and frees them.
+ */
 #include "cache/large.h"
 
 #include <stdlib.h>
@@ -315,7 +337,7 @@ int large_note_old(struct cache *c, uint64_t word, struct parts_list *old)
 	if (likely(!index_is_head(word)))
 		return 0;
 	status = cache_fetch(c, word, cn_chunk_of(c->cn, word), FAB_INDEX, c->large.head, &verdict);
-	/* What cannot be read any more is left to a sweep. */
+	/* What cannot be READ any more is left to the regroup that has its chunk; see above. */
 	if (!status && verdict == OBJECT_VALID && !parts_of(&c->cn->pool->plan, c->large.head, old))
 		old->count = 0;
 	return status;

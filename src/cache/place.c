@@ -303,8 +303,13 @@ int place_record(struct cache *c, struct placing *p, unsigned slot, uint64_t wor
 			      (p->part_count ? TWIM_HEAD : 0),
 			  p->policy.carried);
 	p->place.group->part_count += p->part_count;
-	int status = large_link(c, number, word);
+	int status = 0;
 
+	if (unlikely(p->part_count) || !pool_rule(c->cn->pool, RULE_PARTS_OF_A_HEAD)) {
+		assert(c->large.count == (p->keeps_parts ? 0 : p->part_count) ||
+		       !pool_rule(c->cn->pool, RULE_PARTS_OF_A_HEAD));
+		status = large_link(c, number, word);
+	}
 	if (status || plan->slot_words == 1)
 		return status;
 	/*

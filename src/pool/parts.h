@@ -9,7 +9,8 @@
  * The argument.  The head's index word is the point of truth; parts follow it.
  *
  * Life of a part (c, g), g being the chunk's generation, whose head is linked in slot s:
- *   reserved(cn, g)   gathered and WRITTEN before the head is linked; nobody else knows it
+ *   reserved(cn, g)   gathered and WRITTEN before the head is linked; nobody else knows it, and if
+ *                     another object is linked instead it does not become a part (large.c)
  *   the CAS that links the head in slot s
  *   part(s, g)        CAS by the same node, after the link
  *   reserved(x, g+1) or free(g+1)   CAS from exactly part(s, g), by whoever frees it
@@ -25,7 +26,7 @@
  * 4. So a chunk that is seen as part(s, g), and then slot s is seen without a head that lists
  *    (c, g), is nobody's: the head was linked there before the chunk became a part, has kept the
  *    slot (1) and cannot come back, since a chunk becomes a part of generation g only once.
- *    Sweeps free such chunks.  They come from deaths, and from heads nobody could read any more.
+ *    Sweeps free such chunks.  They come from deaths, and from heads whose bytes were damaged.
  *    A sweep needs no scan of the index: one READ of the slot and one of the head for each large
  *    object, since the head names all other parts.
  * 5. Two free one part at once: its generation rises with the first, the other's CAS fails.

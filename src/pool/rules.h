@@ -79,6 +79,7 @@
 	RULE(PARTS_WRITTEN_FIRST, "parts land before the slot points to their head")               \
 	RULE(PARTS_WINNER_FREES, "only who takes a head out of its slot frees its parts")          \
 	RULE(PARTS_STAY, "moving a head frees no part")                                            \
+	RULE(PARTS_OF_A_HEAD, "chunks in hand become parts only of a head that lists them")        \
 	RULE(PARTS_LOOK_AGAIN,                                                                     \
 	     "who made parts READs the head's slot again, and frees if it is out")                 \
 	RULE(PARTS_COLD_HEADS_OUT, "the evictor takes cold heads out before it frees their chunk") \

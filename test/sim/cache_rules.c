@@ -125,6 +125,7 @@ static const struct mutation mutations[] = {
     WITH(PARTS_WRITTEN_FIRST, PARTS_CHECKSUM, "parts-set-get", EXPLORE, 1000),
     FOUND(PARTS_WINNER_FREES, "parts-evict-touch", EXPLORE, 1000),
     FOUND(PARTS_STAY, "parts-regroup-get", EXPLORE, 100),
+    FOUND(PARTS_OF_A_HEAD, "parts-append-append", EXPLORE, 1000),
     FOUND(PARTS_LOOK_AGAIN, "parts-insert-delete", EXPLORE, 1000),
     FOUND(PARTS_COLD_HEADS_OUT, "parts-evict-get", EXPLORE, 100),
     FOUND(PARTS_RAISE_GENERATION, "random-parts", RANDOM, 3000),

@@ -21,6 +21,8 @@
  *   Ua  the same, or a new value if absent, as an increment that creates
  *   Ca  a new value if it is the one that this worker saw last
  *   Oa  remove it if it is the one that this worker saw last
+ *   Ba  a new value that takes three parts if the present one's number is odd, else none, as an
+ *       append hangs on what it lengthens
  *   Ea  Set a to a new value that expires when the clock goes on
  *   Ta  touch: it expires when the clock goes on     Ha  touch: it never expires
  *   +   the clock goes on       F   flush everything
@@ -74,7 +76,9 @@ struct world_spec {
 	const char *policy; /* NULL: forge */
 	const char *keys;   /* letters of the keys Rn uses and the end Gets */
 	const char *large;  /* letters of the keys whose values are thrice as long; NULL: none */
-	/* Letters of the keys whose values take three parts, but for every eighth value; or NULL.
+	/*
+	 * Letters of the keys whose values take three parts, but for every eighth value, which is
+	 * no longer than the list of those; or NULL.
 	 */
 	const char *parts;
 	uint32_t chunk_count, group_objects;
@@ -187,6 +191,8 @@ struct cache_key world_key(const struct cache_world *, uint32_t key_index);
 #define WORLD_VALUE_WORDS 3u
 /* Of chunks of 384 bytes, as wide as the list of three parts asks for. */
 #define WORLD_PARTS_WORDS 137u
+/* As long as that list, so that a small value takes as much room as the head of a large one. */
+#define WORLD_LIST_WORDS 5u
 
 /* What a worker of the world does: its script. */
 void world_worker(void *context, struct worker *);

@@ -54,7 +54,7 @@ static bool is_in(const char *letters, uint32_t key)
 static uint32_t value_words(const struct cache_world *cw, uint32_t key, uint64_t value)
 {
 	if (is_in(cw->spec->parts, key))
-		return value % 8 == 7 ? WORLD_VALUE_WORDS : WORLD_PARTS_WORDS;
+		return value % 8 == 7 ? WORLD_LIST_WORDS : WORLD_PARTS_WORDS;
 	return is_in(cw->spec->large, key) ? LARGE_VALUE_WORDS : WORLD_VALUE_WORDS;
 }
 
@@ -223,7 +223,10 @@ static void store_something(struct world_change *w, const struct cache_value *ol
 			    struct cache_decision *out)
 {
 	bool is_touch = w->verb == 'T' || w->verb == 'H';
-	uint64_t value = is_touch ? seen >> 8 : w->value;
+	/* Of the numbers that are this operation's alone in any case, one of that length. */
+	uint64_t value = is_touch	  ? seen >> 8
+			 : w->verb == 'B' ? w->value << 16 | (seen >> 8 & 1 ? 0 : 7)
+					  : w->value;
 	uint64_t expiry_ms = is_touch || !old ? w->expiry_ms : old->expiry_ms;
 
 	out->verdict = CACHE_STORE;
@@ -354,7 +357,7 @@ static void run_word(struct cache_world *cw, struct world_worker *ww, char verb,
 			world_note(cw, status, "fetching ahead", 0);
 		return;
 	default:
-		assert(strchr("APIUCOTH", verb));
+		assert(strchr("APIUCOTHB", verb));
 		recorded_change(cw, ww, verb, key, value);
 	}
 }
@@ -367,8 +370,8 @@ struct share {
 
 static const struct share plain_mix[] = {{'S', 45}, {'G', 37}, {'D', 10}, {'Y', 8}};
 static const struct share full_mix[] = {
-    {'S', 12}, {'G', 24}, {'D', 6}, {'A', 12}, {'P', 5}, {'I', 8}, {'U', 8}, {'C', 8},
-    {'O', 4},  {'Y', 3},  {'E', 3}, {'T', 2},  {'H', 1}, {'+', 2}, {'F', 2},
+    {'S', 12}, {'G', 24}, {'D', 6}, {'A', 12}, {'P', 5}, {'I', 5}, {'U', 8}, {'C', 8},
+    {'B', 3},  {'O', 4},  {'Y', 3}, {'E', 3},  {'T', 2}, {'H', 1}, {'+', 2}, {'F', 2},
 };
 #define FULL_MIX_UNTIMED 90u
 
