@@ -62,6 +62,7 @@
 	COUNTER(nodes_recovered, "dead compute nodes whose chunks this one took back")          \
 	COUNTER(parts_linked, "chunks that became parts of large objects")                      \
 	COUNTER(parts_freed, "parts freed with their head")                                     \
+	COUNTER(parts_left, "parts left to a sweep, since heads in their slot kept changing")   \
 	COUNTER(polls, "polls")                                                                 \
 	COUNTER(groups_flushed, "groups whose counts were flushed")                             \
 	COUNTER(hits_counted, "hits that were counted; others met too new a group")             \

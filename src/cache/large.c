@@ -19,7 +19,8 @@
  * Who takes a head out has READ its list before, with one exception: a regroup may have freed the
  * chunk of a head it has yet to move, and the READ shows that chunk's next life.  So who cannot
  * READ the head leaves its parts: the regroup has the list, finds that its head did not move, looks
- * at the slot (large_settle()) and frees them.
+ * at the slot (large_settle()) and frees them.  It decides once, before its first verb, whether a
+ * head moves or is dropped, and does one of the two with each.
  */
 #include "cache/large.h"
 
@@ -308,12 +309,19 @@ int large_settle(struct cache *c, const struct parts_list *list, uint64_t slot,
 	uint32_t chunk = part_chunk(parts_at(list, 0)),
 		 generation = part_generation(parts_at(list, 0));
 	struct parts_slot at;
-	int status = parts_look(c->cn->pool, c->worker, purpose, slot, c->large.head, &at);
+	int status = FORGE_E_AGAIN;
 
-	c->tally.count[STATS_evicted] += at.dropped;
-	c->tally.untold += at.dropped;
+	for (unsigned round = 0; round < LARGE_SETTLE_ROUNDS && status == FORGE_E_AGAIN; round++) {
+		status = parts_look(c->cn->pool, c->worker, purpose, slot, c->large.head, &at);
+		c->tally.count[STATS_evicted] += at.dropped;
+		c->tally.untold += at.dropped;
+	}
+	if (unlikely(status == FORGE_E_AGAIN)) {
+		c->count.parts_left += list->count;
+		return 0;
+	}
 	if (status)
-		return status == FORGE_E_AGAIN ? 0 : status; /* a sweep will look */
+		return status;
 	if (at.is_head && parts_name(&at.list, chunk, generation))
 		return 0;
 	return large_free_old(c, list, slot, purpose);

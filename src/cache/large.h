@@ -27,6 +27,11 @@
 #define LARGE_GATHER_US	    500000u
 /* Looks for a chunk that brought none before it does. */
 #define LARGE_FRUITLESS_MAX 64u
+/*
+ * A slot whose heads cannot be read and keep changing is looked at so many times 16.  Each look in
+ * vain is another node's step ahead, some round trips of its own; beyond that a sweep has to do it.
+ */
+#define LARGE_SETTLE_ROUNDS 64u
 /* Trips round the rings after which a group is worth no more waiting. */
 #define LARGE_TRIPS 4u
 

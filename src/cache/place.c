@@ -298,6 +298,7 @@ int place_record(struct cache *c, struct placing *p, unsigned slot, uint64_t wor
 	uint64_t number = index_slot_number(&p->look.home, slot);
 	uint32_t version = index_word_version(plan, word);
 
+	p->linked = 1;
 	open_group_record(p->place,
 			  twim_pack(p->units, p->look.home.fingerprint, version, number) |
 			      (p->part_count ? TWIM_HEAD : 0),

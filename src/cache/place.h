@@ -28,6 +28,7 @@ struct placing {
 	uint8_t is_set;	     /* set by the caller: a Set, which depends on no value */
 	uint8_t placed;	     /* place and c->object are valid */
 	uint8_t written;     /* the object has landed */
+	uint8_t linked;	     /* a slot's final word pointed to it: it is not placed again */
 	uint64_t met;	     /* what the last CAS of its slot found there */
 };
 

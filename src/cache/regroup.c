@@ -166,6 +166,18 @@ static int is_movable(const struct cache *c, const struct regroup_scratch *scrat
 	       !cache_is_over(c, object_header(scratch->read + scratch->offset[sn]));
 }
 
+/*
+ * Who of the kept moves; the others stay behind.  Decided once: verbs follow, meanwhile the pool's
+ * clock may be set right, and a head that had been neither dropped nor moved would leave parts that
+ * nobody lists.
+ */
+static void keep_movable(const struct cache *c, const struct regroup_scratch *scratch,
+			 struct regroup_source *s)
+{
+	for (uint32_t sn = 0; sn < s->claimed.object_count; sn++)
+		s->keep[sn] = (uint8_t)is_movable(c, scratch, s, sn);
+}
+
 /* The parts of a head as it was READ; false: there is none. */
 static int parts_of_member(const struct cache *c, const struct regroup_scratch *scratch,
 			   const struct regroup_source *s, uint32_t sn, struct parts_list *out)
@@ -216,7 +228,7 @@ static MAY_WAIT int drop_cold_heads(struct cache *c, const struct regroup_scratc
 	int status = 0;
 
 	for (uint32_t sn = 0; sn < s->claimed.object_count && !status; sn++)
-		if (s->members[sn].is_head && !is_movable(c, scratch, s, sn) &&
+		if (s->members[sn].is_head && !s->keep[sn] &&
 		    pool_rule(c->cn->pool, RULE_PARTS_COLD_HEADS_OUT))
 			status = drop_head(c, scratch, s, sn, purpose);
 	return status;
@@ -380,10 +392,12 @@ int regroup_move(struct cache *c, struct regroup_scratch *scratch, struct regrou
 	uint32_t pending = 0;
 	int status = read_kept(c, scratch, s, purpose);
 
-	if (!status)
+	if (!status) {
+		keep_movable(c, scratch, s);
 		status = drop_cold_heads(c, scratch, s, purpose);
+	}
 	for (uint32_t sn = 0; !status && sn < s->claimed.object_count; sn++)
-		if (is_movable(c, scratch, s, sn))
+		if (s->keep[sn])
 			scratch->pending[pending++] = sn;
 	while (!status && pending > 0) {
 		struct open_group *g;

@@ -11,7 +11,7 @@
 struct regroup_source {
 	struct ring_claimed claimed;
 	struct twim_member *members; /* [object_count] */
-	const uint8_t *keep;	     /* [object_count] rescue this member */
+	uint8_t *keep;		     /* [object_count] rescue this member; out: it could be */
 	const uint8_t *carried;	     /* [object_count] counts of the kept ones */
 	uint64_t heat;		     /* sum of the counts the kept ones had */
 	uint8_t dead_published;	     /* its dead words may hold bits */

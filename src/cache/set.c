@@ -28,6 +28,10 @@
  *    was acknowledged long ago.  Whoever places a tentative word after our READ sees our word.
  *  - An object that has expired or was flushed is dealt with as an invalid one.
  *
+ * A Set that won its CAS has taken effect and does so once: if others bring duplicates faster than
+ * it removes them, it ends with FORGE_E_AGAIN.  Trying again would let its value come back after a
+ * newer one, and a large one would free, as its predecessor's, the parts it lists.
+ *
  * A Set that loses the CAS of its update need not win.  If what it met in the slot is a value of
  * its key that another Set put there by an update since we READ the slot, we say that ours took
  * effect right before that one: nobody could have seen it, and it lies within both operations.  So
@@ -246,7 +250,9 @@ int cache_set(struct cache *c, struct cache_key key, const struct cache_item *it
 		return status;
 	c->count.sets++;
 	status = FORGE_E_AGAIN;
-	for (unsigned round = 0; round < PLACE_ROUNDS_MAX && status == FORGE_E_AGAIN; round++)
+	/* Once it is in a slot it has happened, whether or not others could be removed. */
+	for (unsigned round = 0; round < PLACE_ROUNDS_MAX && status == FORGE_E_AGAIN && !p.linked;
+	     round++)
 		status = set_once(c, &p, units, item);
 	int told = tally_tell_in_time(&c->tally, c->worker);
 	int landed = place_land(c, &p);
