@@ -81,7 +81,7 @@ enum forge_status {
 	FORGE_E_FULL_REGISTRY = -22,
 	FORGE_E_FORKED = -23,
 	FORGE_E_DENIED = -24,
-	FORGE_E_SPREAD = -25, /* the cache's memory nodes are others, or were changed */
+	FORGE_E_SPREAD = -25, /* memory nodes are being changed for long, or others */
 
 	/* The pool: it must be mended or replaced. */
 	FORGE_E_NOT_A_POOL = -40,

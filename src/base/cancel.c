@@ -36,6 +36,14 @@ void cancel_fire(struct cancel *c)
 	eventfd_write(c->fd, 1);
 }
 
+void cancel_reset(struct cancel *c)
+{
+	eventfd_t count;
+
+	eventfd_read(c->fd, &count);
+	atomic_store_explicit(&c->is_fired, 0, memory_order_release);
+}
+
 void cancel_watch(struct cancel *c, _Atomic int *word)
 {
 	if (!c)

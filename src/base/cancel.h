@@ -3,7 +3,7 @@
  *
  * For a thread that waits for somebody who may never answer, and whose owner will not wait for it.
  * What waits polls cancel_fd() beside what it waits for, or names a word that is set with it.
- * Owned by who fires it; any thread.  Firing cannot be undone.
+ * Owned by who fires it; any thread.  Firing is undone only when nothing waits by it.
  */
 #ifndef FORGE_BASE_CANCEL_H
 #define FORGE_BASE_CANCEL_H
@@ -25,6 +25,9 @@ void cancel_close(struct cancel *);
 void cancel_forget(struct cancel *);
 
 void cancel_fire(struct cancel *);
+
+/* As if it had never been fired; nothing waits by it, and nobody fires it meanwhile. */
+void cancel_reset(struct cancel *);
 
 /*
  * Set that word, too, when it is fired, or at once if it was; NULL: none any more.  One at a time;

@@ -148,7 +148,7 @@ void bench_process(struct bench_shared *s, const struct bench_setup *setup,
 		return;
 	}
 	alone.out->plan = client_pool(client)->plan;
-	for (uint32_t i = 0; i < client_member_count(client); i++) {
+	for (uint32_t i = 0; i < client_member_end(client); i++) {
 		struct client_member member;
 
 		client_member(client, i, &member);

@@ -52,6 +52,7 @@ static int create(struct cache *c, struct worker *w, struct cn *cn, struct lane 
 	    .twim = (uint64_t *)(void *)(memory + 3 * object_bytes),
 	    .evict = evict ? evict : evict_scratch_place(p, memory + own_bytes),
 	    .memory = memory,
+	    .spread_epoch = cn->spread_epoch,
 	    .looks_ahead = !fab_caps(w->fab)->completes_at_post,
 	};
 	status = large_init(c);

@@ -114,6 +114,12 @@ struct cache {
 	 * each operation by those who want it.
 	 */
 	uint64_t deadline_ns;
+	/*
+	 * Of the spread by which its operations are led here, of the compute node's when it was
+	 * made.  Set before each operation by those who follow a change of the spread: it must be
+	 * the epoch of the very map that led the operation (client/view.c).
+	 */
+	uint32_t spread_epoch;
 
 	/* Scratch of this worker; registered with its fabric. */
 	uint8_t *object;  /* object being built, chunk_bytes */
@@ -313,7 +319,8 @@ MAY_WAIT int cache_close_group(struct cache *, uint32_t ring);
 MAY_WAIT int cache_make_way(struct cache *, uint32_t ring);
 
 /*
- * Start an operation: poll if it is due, and sample the moment.  Waits.  0 or FORGE_E_NODE.
+ * Start an operation: poll if it is due, and sample the moment.  Waits.
+ * 0, FORGE_E_NODE, or FORGE_E_SPREAD when the node is of another epoch of the spread.
  */
 MAY_WAIT int cache_begin(struct cache *);
 

@@ -32,7 +32,7 @@ struct cn_options {
 	uint8_t poll_every_op; /* for small worlds without time */
 	uint8_t flush_every_op; /* the same: the flush generation is READ at every start */
 	uint32_t flush_trust_us;
-	uint32_t spread_epoch; /* of the spread this node works by; 0: the pool is none's */
+	uint32_t spread_epoch; /* of the spread when it joins; 0: the pool is none's */
 	/* NULL: nobody is ever proven dead.  Borrowed until cn_close(). */
 	const struct liveness *alive;
 };

@@ -420,5 +420,5 @@ int cache_begin(struct cache *c)
 
 	c->moment.flush_generation = (uint32_t)fence_generation(fence);
 	/* Nobody may go on by a map of keys to nodes that is not the present one. */
-	return likely(fence_epoch(fence) == cn->spread_epoch) ? status : FORGE_E_SPREAD;
+	return likely(fence_epoch(fence) == c->spread_epoch) ? status : FORGE_E_SPREAD;
 }

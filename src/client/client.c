@@ -44,7 +44,7 @@ int client_open(const char *pool_name, const struct client_options *options, str
 	int status = members_open(c, pool_name, error_text, error_bytes);
 
 	/* A cache on one node has no use for the thread until the node is lost. */
-	if (!status && c->member_count > 1 && mend_start(c)) {
+	if (!status && c->newest->member_count > 1 && mend_start(c)) {
 		status = FORGE_E_SYSTEM;
 		snprintf(error_text, error_bytes,
 			 "starting the thread that reaches lost memory nodes: %m; raise the limit "
@@ -92,7 +92,7 @@ uint64_t client_memory_bytes(struct client *c)
 {
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < c->member_count; i++) {
+	for (uint32_t i = 0; i < SPREAD_NODES_MAX; i++) {
 		struct attachment *a = member_hold(c, &c->members[i]);
 
 		sum += a ? cn_memory_bytes(&a->pool.plan) : 0;
@@ -101,14 +101,37 @@ uint64_t client_memory_bytes(struct client *c)
 	return sum;
 }
 
-uint32_t client_member_count(const struct client *c)
+uint32_t client_member_count(struct client *c)
 {
-	return c->member_count;
+	struct map *m = map_hold_newest(c);
+	uint32_t count = m->member_count;
+
+	map_drop(m);
+	return count;
+}
+
+uint32_t client_member_end(struct client *c)
+{
+	struct map *m = map_hold_newest(c);
+	uint32_t end = m->slot_end;
+
+	map_drop(m);
+	return end;
+}
+
+int client_is_member(struct client *c, uint32_t member)
+{
+	struct map *m = map_hold_newest(c);
+	int is = member < SPREAD_NODES_MAX && map_has(m, member);
+
+	map_drop(m);
+	return is;
 }
 
 void client_member(struct client *c, uint32_t member, struct client_member *out)
 {
 	struct member *m = &c->members[member];
+	struct map *map = map_hold_newest(c);
 
 	*out = (struct client_member){0};
 	client_lock(c);
@@ -119,31 +142,43 @@ void client_member(struct client *c, uint32_t member, struct client_member *out)
 	if (a)
 		out->pool = a->pool;
 	client_unlock(c);
-	for (uint32_t p = 0; p < SPREAD_PARTITIONS && c->member_count > 1; p++)
-		out->partitions += c->table[p] == member;
+	for (uint32_t p = 0; p < SPREAD_PARTITIONS && map->member_count > 1; p++)
+		out->partitions += map->table[p] == member;
+	map_drop(map);
+}
+
+/* One that was never reached has the name it had in the record. */
+static const char *name_in_list(const struct client *c, const struct map *map, uint32_t member)
+{
+	for (uint32_t m = 0; m < map->record.member_count; m++)
+		for (uint32_t i = 0; i < c->name_count && map->slot[m] == member; i++)
+			if (c->places[i] == map->record.member[m].name)
+				return c->names[i];
+	return NULL;
 }
 
 const char *client_member_name(struct client *c, uint32_t member)
 {
-	if (c->member_count == 1)
-		return c->names[0];
+	struct map *map = map_hold_newest(c);
+
 	client_lock(c);
 	const char *name = c->members[member].name;
 
 	client_unlock(c);
-	/* It was never reached: by the name it had. */
-	for (uint32_t i = 0; i < c->name_count && !name; i++)
-		if (c->places[i] == c->record.member[member].name)
-			name = c->names[i];
+	if (!name)
+		name = map->epoch ? name_in_list(c, map, member) : c->names[0];
+	map_drop(map);
 	return name;
 }
 
 const char *client_owner_name(struct client *c, struct cache_key key)
 {
-	uint32_t member = 0;
+	struct map *m = map_hold_newest(c);
+	uint32_t member = m->only;
 
-	if (c->member_count > 1)
-		member = c->table[spread_partition(hash_key(key.data, key.bytes))];
+	if (m->member_count > 1)
+		member = m->table[spread_partition(hash_key(key.data, key.bytes))];
+	map_drop(m);
 	return client_member_name(c, member);
 }
 
@@ -181,18 +216,24 @@ static int take_turn(struct client *c, char *error_text, size_t error_bytes)
 /* A place on every member that is up. */
 static int take_places(struct session *s)
 {
-	const struct client *c = s->client;
-	int status = 0;
+	struct client *c = s->client;
+	uint64_t since_ns = 0;
+	int status = view_follow(&s->view);
 
-	for (uint32_t i = 0; i < c->member_count && !status; i++) {
+	while (status == FORGE_E_SPREAD && view_again(&s->view, 0, &status, &since_ns))
+		status = view_follow(&s->view);
+	for (uint32_t i = 0; !status && i < s->view.map->slot_end; i++) {
 		struct cache *cache;
 
-		status = view_cache(&s->view, i, &cache);
-		if (!status && !s->view.places[i].counts) {
+		if (!map_has(s->view.map, i))
+			continue;
+		status = view_cache_of(&s->view, i, &cache);
+		if (!status && !s->view.places[i]->counts) {
 			view_lost(&s->view, i);
 			status = FORGE_E_NODE;
 		}
-		if (status == FORGE_E_NODE && (c->member_count > 1 || !member_now(c->members)))
+		if (status == FORGE_E_NODE &&
+		    (s->view.map->member_count > 1 || !member_now(&c->members[i])))
 			status = 0;
 	}
 	return status;
@@ -201,13 +242,11 @@ static int take_places(struct session *s)
 static int session_attach(struct session *s)
 {
 	s->index = atomic_fetch_add(&s->client->sessions_opened, 1);
-	s->seats = calloc(s->client->member_count, sizeof(*s->seats));
-	int status = s->seats ? view_open(&s->view, s) : FORGE_E_NO_MEMORY;
-
+	view_open(&s->view, s);
 	s->view.is_own = 1;
 	s->view.lead.index = s->index;
-	if (!status)
-		status = take_places(s);
+	int status = take_places(s);
+
 	s->is_begun = 1;
 	return status;
 }
@@ -237,7 +276,7 @@ int session_open(struct client *c, struct session **out, char *error_text, size_
 
 void session_rest(struct session *s)
 {
-	for (uint32_t i = 0; s->seats && i < s->client->member_count; i++)
+	for (uint32_t i = 0; i < SPREAD_NODES_MAX; i++)
 		if (s->seats[i])
 			seat_rest(s->seats[i]);
 }
@@ -249,12 +288,11 @@ void session_close(struct session *s)
 	struct client *c = s->client;
 
 	view_close(&s->view);
-	for (uint32_t i = 0; s->seats && i < c->member_count; i++) {
+	for (uint32_t i = 0; i < SPREAD_NODES_MAX; i++) {
 		if (s->seats[i])
 			seat_drain(s->seats[i]);
 		seat_drop(s->seats[i]);
 	}
-	free(s->seats);
 	atomic_fetch_sub(&c->sessions_live, 1);
 	free(s);
 }
@@ -356,10 +394,13 @@ int session_tend(struct session *s)
 /* A member that is lost now may come back over any fabric. */
 int session_completes_at_post(struct session *s)
 {
+	struct map *m = map_hold_newest(s->client);
 	int all = 1;
 
-	for (uint32_t i = 0; i < s->client->member_count; i++)
-		all &= s->seats[i] && fab_caps(s->seats[i]->fab)->completes_at_post;
+	for (uint32_t i = 0; i < m->slot_end; i++)
+		all &= !map_has(m, i) ||
+		       (s->seats[i] && fab_caps(s->seats[i]->fab)->completes_at_post);
+	map_drop(m);
 	return all;
 }
 
@@ -368,10 +409,10 @@ int session_completes_at_post(struct session *s)
 uint64_t session_now_ms(const struct session *s)
 {
 	const struct client *c = s->client;
-	const struct place *p = &s->view.places[0];
+	const struct place *p = s->view.places[0];
 
 	/* Of one node its own, which may be known more closely by now. */
-	if (c->member_count == 1 && p->of)
+	if (p && !atomic_load_explicit(&c->is_shifting, memory_order_relaxed))
 		return cache_pool_ms(p->cache);
 	return c->time_base_ms + clock_now_ns(s->view.lead.clock) / 1000000u;
 }
@@ -409,9 +450,9 @@ const struct fab_counts *session_verbs(const struct session *s)
 
 struct worker *session_worker(struct session *s)
 {
-	for (uint32_t i = 0; i < s->client->member_count; i++)
-		if (s->view.places[i].of)
-			return s->view.places[i].cache->worker;
+	for (uint32_t i = 0; i < SPREAD_NODES_MAX; i++)
+		if (s->view.places[i])
+			return s->view.places[i]->cache->worker;
 	return NULL;
 }
 

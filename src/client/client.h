@@ -67,8 +67,14 @@ uint32_t client_cn(const struct client *);
 /* Local memory of map, OFM and the like (without sessions), in bytes, of all that are up. */
 uint64_t client_memory_bytes(struct client *);
 
-/* The memory nodes it lies on, each called a member.  Any thread. */
-uint32_t client_member_count(const struct client *);
+/*
+ * The memory nodes it lies on, each called a member.  A member is known by a number that it has as
+ * long as it is one; all are below the end, and those between that are none have nothing.  Members
+ * come and go while the client runs (doc/nodes.md).  Any thread.
+ */
+uint32_t client_member_count(struct client *);
+uint32_t client_member_end(struct client *);
+int client_is_member(struct client *, uint32_t member);
 
 /* Those of them that can be reached.  Any thread. */
 uint32_t client_members_up(const struct client *);

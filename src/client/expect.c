@@ -35,9 +35,13 @@ static void expect_objects(const struct plan *p, const char *base, const struct 
  */
 static const struct attachment *mapped(const struct session *s, struct cache_key key)
 {
-	const struct client *c = s->client;
-	uint32_t i =
-	    c->member_count == 1 ? 0 : c->table[spread_partition(hash_key(key.data, key.bytes))];
+	const struct map *m = s->view.map;
+
+	if (!m)
+		return NULL;
+	uint32_t i = m->member_count == 1
+			 ? m->only
+			 : m->table[spread_partition(hash_key(key.data, key.bytes))];
 	const struct seat *seat = s->seats[i];
 
 	return seat && link_base(seat->of->link) ? seat->of : NULL;

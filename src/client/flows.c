@@ -21,10 +21,7 @@ static struct flow *create(struct flows *s)
 		return NULL;
 	f->set = s;
 	f->view = &f->own_view;
-	if (view_open(&f->own_view, s->session)) {
-		free(f);
-		return NULL;
-	}
+	view_open(&f->own_view, s->session);
 	f->next_all = s->all;
 	s->all = f;
 	if (!s->first)
@@ -46,8 +43,11 @@ static MAY_WAIT void fiber_main(struct worker *w, void *argument)
 {
 	struct flow *f = argument;
 	struct flows *s = f->set;
+	struct view *v = f->view;
 
+	v->is_busy = 1;
 	f->main(f);
+	v->is_busy = 0;
 	s->active--; /* of f nothing is known here: its function may have put it back */
 }
 
@@ -68,11 +68,40 @@ static int start(struct flow *f, void (*main)(struct flow *))
 
 /* ---- on the side -------------------------------------------------------------------------- */
 
+/* Nobody else may take it meanwhile.  Was it idle? */
+static int take_out(struct flow *f)
+{
+	struct flow **at = &f->set->idle;
+
+	while (*at && *at != f)
+		at = &(*at)->next;
+	if (!*at)
+		return 0;
+	*at = f->next;
+	return 1;
+}
+
+/* Those that have nothing to do would hold on to a member that has left. */
+static MAY_WAIT void let_go(struct flows *s, const struct worker *lead)
+{
+	struct view *own = session_view(s->session);
+
+	for (struct flow *i = s->all; i; i = i->next_all)
+		if (view_holds_on(&i->own_view) && take_out(i)) {
+			view_let_go(&i->own_view, lead);
+			flows_put(i);
+		}
+	if (!own->is_busy)
+		view_let_go(own, lead);
+}
+
 static MAY_WAIT void tend(struct flow *f)
 {
 	struct flows *s = f->set;
 	int status = view_tend(f->view);
 	uint64_t now_ns = clock_now_ns(f->view->lead.clock);
+
+	let_go(s, &f->view->lead);
 
 	if (now_ns - s->told_ns >= UINT64_C(1000) * TALLY_TELL_US) {
 		s->told_ns = now_ns;

@@ -5,10 +5,15 @@
  * each it has an attachment while the member is up, and none while it is lost.  A session has a
  * *seat* at each member: a connection and a lane; its views have a *place* on each of its seats.
  *
- * Who may change what: `now` of a member is written under the client's lock and read without it.
- * Seats and places belong to their session's thread, and hold the attachment they are of by a
- * count, so that one is taken for another only if it is the same.  The lock is held for a few
- * instructions, and never on the way of an operation unless its member is lost, or came back.
+ * A member has a *slot* of the client as long as it is one, whoever else comes and goes; then the
+ * slot is somebody else's.  A *map* says, for one epoch of the spread, which slot has which key.
+ * Each view holds the map it works by, and takes the client's at its next operation (follow.c).
+ *
+ * Who may change what: `now` of a member is written under the client's lock and read without it,
+ * and so is the present map.  Seats and places belong to their session's thread, and hold the
+ * attachment they are of by a count, so that one is taken for another only if it is the same.  The
+ * lock is held for a few instructions, and never on the way of an operation unless its member is
+ * lost or came back, or the map is another one.
  */
 #ifndef FORGE_CLIENT_INSIDE_H
 #define FORGE_CLIENT_INSIDE_H
@@ -23,13 +28,20 @@
 #include "client/view.h"
 #include "pool/spread.h"
 
+/*
+ * How long an operation waits until it is known who the members are, or a new one is reached, all
+ * operations together from when it began: many times what either takes.
+ */
+#define FOLLOW_PATIENCE_NS UINT64_C(1000000000)
+
 struct member {
 	_Atomic(struct attachment *) now; /* NULL: lost */
-	uint64_t id;			  /* in the record; 0 for a cache on one node */
+	/* It is a new member that was not reached yet: changes wait for it (follow.c). */
+	_Atomic uint8_t is_arriving;
 	/* Under the client's lock, or the mender's alone: */
-	const char *name;	   /* NULL: not known which of the names it is */
-	struct attachment *parked; /* what it had when the client became outdated */
+	const char *name; /* NULL: not known which of the names it is */
 	struct refused refused;
+	uint64_t arriving_until_ns;
 	uint64_t pool_id; /* of the memory it had when it was lost */
 	uint32_t line;	  /* of the registry there, and the word that was ours; 0: none */
 	uint64_t line_id;
@@ -37,21 +49,46 @@ struct member {
 	uint64_t pause_ns; /* between the last try and that one */
 };
 
+#define MAP_NOWHERE SPREAD_NODES_MAX
+
+struct map {
+	_Atomic uint32_t counts;
+	uint32_t epoch; /* 0: the cache is on one node, which is no member of anything */
+	uint32_t member_count;
+	uint32_t slot_end;		  /* all slots are below */
+	uint64_t slots;			  /* a bit for each */
+	uint8_t only;			  /* the slot, if there is one */
+	uint8_t slot[SPREAD_NODES_MAX];	  /* of each member in the record */
+	uint8_t table[SPREAD_PARTITIONS]; /* with several: the slot that has a partition */
+	struct spread_record record;	  /* zeroes in epoch 0 */
+};
+
+/* A name that was made for a member the client's list did not have; lives as long as the client. */
+struct dialled {
+	struct dialled *next;
+	char name[];
+};
+
 struct client {
 	struct client_options options;
 	char *policy_name; /* what options.policy points to */
 	unsigned forked_mark;
-	uint32_t member_count;
-	struct member *members;
-	uint8_t table[SPREAD_PARTITIONS]; /* with several members: who has a partition */
-	struct spread_record record;
-	uint32_t spread_epoch;
+	struct member members[SPREAD_NODES_MAX]; /* by slot */
+	/*
+	 * What operations are begun by; NULL: a member said that it is not the present one, and
+	 * none is begun until it is known what is (follow.c).
+	 */
+	_Atomic(struct map *) present;
+	struct map *newest;	      /* counted; changed by the mender alone, under the lock */
+	_Atomic uint64_t outdated_ns; /* when present became NULL last */
+	_Atomic uint8_t is_shifting;  /* members have times of their own: view.c */
+	struct dialled *dialled;
 	char **names;
 	uint64_t *places; /* [name_count] hashes of them, without options */
+	/* [name_count] what a record has of them; empty where it is too long for one */
+	char (*texts)[SPREAD_NAME_BYTES_MAX + 1];
 	uint32_t name_count;
 	_Atomic uint32_t up_count;
-	/* A member said that the record is not the present one: no operation is begun any more. */
-	_Atomic uint8_t is_outdated;
 
 	/* Of the first member that was reached, but the plan with the smallest limit for values. */
 	struct pool pool;
@@ -66,18 +103,25 @@ struct client {
 	pthread_cond_t wake; /* for the mender; CLOCK_MONOTONIC */
 	pthread_t mender;
 	uint8_t is_mending; /* the mender was started */
+	uint8_t is_trying;  /* it tries to reach a member */
 	uint8_t is_closing;
-	struct cancel cancel; /* of what the mender waits for; there while it is_mending */
-	struct prng prng;     /* the mender's */
-	char told[160];	      /* the last reason it logged */
+	uint32_t told;		/* the slot that said the map is not the present one */
+	uint64_t look_pause_ns; /* between its last look at the record and the next */
+	struct seat *retired;	/* seats that it is to leave in order */
+	struct cancel cancel;	/* of what the mender waits for; there while it is_mending */
+	struct prng prng;	/* the mender's */
+	char said[160];		/* the last reason it logged */
 };
 
 /* A session's connection and lane at a member. */
 struct seat {
+	struct client *client;
 	struct attachment *of; /* counted */
 	struct fab *fab;
-	uint32_t users; /* its session, and places */
-	uint8_t is_own; /* the session's own view is there */
+	uint32_t users;	    /* its session, and places */
+	uint8_t is_own;	    /* the session's own view is there */
+	uint8_t is_drained; /* it gave back what it held */
+	struct seat *next;  /* among the retired */
 	struct worker worker;
 	struct lane lane;
 	struct cache cache;
@@ -85,7 +129,7 @@ struct seat {
 
 struct session {
 	struct client *client;
-	struct seat **seats; /* [member_count]; NULL: none */
+	struct seat *seats[SPREAD_NODES_MAX]; /* by slot; NULL: none */
 	struct fab_counts verbs;
 	uint32_t index;
 	uint8_t is_begun; /* session_open() has been to all members that were up */
@@ -114,6 +158,34 @@ static inline void client_unlock(struct client *c)
 		pthread_mutex_unlock(&c->lock);
 }
 
+/* ---- map.c ---------------------------------------------------------------------------------- */
+
+/* Zeroes, with one count.  NULL: no memory. */
+struct map *map_create(void);
+
+/* What follows from its record and slots. */
+void map_fill(struct map *);
+
+/* One count less; NULL is permitted. */
+void map_drop(struct map *);
+
+/* The client's, with a count on it; the present one may be NULL.  Any thread. */
+struct map *map_hold_newest(struct client *);
+struct map *map_hold_present(struct client *);
+
+/* The slot of the member with that id, or MAP_NOWHERE. */
+uint32_t map_id_slot(const struct map *, uint64_t id);
+
+static inline int map_has(const struct map *m, uint32_t slot)
+{
+	return m->slots >> slot & 1;
+}
+
+static inline struct map *map_present(struct client *c)
+{
+	return atomic_load_explicit(&c->present, memory_order_acquire);
+}
+
 /* ---- members.c ---------------------------------------------------------------------------- */
 
 /*
@@ -136,10 +208,27 @@ void members_close(struct client *);
 /* The member is up: from now on sessions use that attachment, whose count the member takes. */
 void member_came(struct client *, struct member *, struct attachment *);
 
-/* ---- mend.c ------------------------------------------------------------------------------- */
+/* ---- follow.c ----------------------------------------------------------------------------- */
 
-/* An operation ended with FORGE_E_SPREAD: so do all from now on, at whichever member. */
-void client_outdate(struct client *);
+/*
+ * The member in that slot is of another epoch than the map, by which an operation was led there:
+ * none begins by it any more, and the mender finds out what the present one is.  Any thread.
+ */
+void client_outdate(struct client *, const struct map *, uint32_t slot);
+
+/* How long is it that operations wait for a present map?  Any thread. */
+int client_is_patient(const struct client *);
+
+/* Is the record of the cache that this client is of?  By the mender. */
+int follow_is_ours(const struct client *, const struct spread_record *);
+
+/*
+ * Look at the record once; by the mender.  0: the map is the present one again;
+ * FORGE_E_AGAIN: the change is under way; what else went wrong is said.
+ */
+int follow(struct client *);
+
+/* ---- mend.c ------------------------------------------------------------------------------- */
 
 /* The member's attachment with a count on it, or NULL while it is lost. */
 struct attachment *member_hold(struct client *, const struct member *);
@@ -162,9 +251,26 @@ int member_refuse_all(struct client *, struct member *);
  */
 int settle(struct client *, struct member *, struct seat *);
 
+/* Say it, unless it is what was said last. */
+void mend_say(struct client *, const char *name, const char *text);
+
+/*
+ * A seat that nobody uses any more, at a member that works: the mender leaves it in order.  0:
+ * there is none.
+ */
+int mend_retire(struct client *, struct seat *);
+
 /* Start and end the thread that looks after lost members.  0 or FORGE_E_SYSTEM. */
 int mend_start(struct client *);
 void mend_stop(struct client *);
+
+/* ---- view.c, view_follow.c ----------------------------------------------------------------- */
+
+/* The view has none there any more. */
+void place_close(struct view *, uint32_t slot);
+
+/* Tell its pool what was counted, unless that is lost; it waits as lead does. */
+MAY_WAIT void place_tell_all(struct place *, const struct worker *lead);
 
 /* ---- seat.c ------------------------------------------------------------------------------- */
 
@@ -182,7 +288,8 @@ void seat_drain(struct seat *);
 /* See session_rest(). */
 void seat_rest(struct seat *);
 
-/* One user less. */
+/* One user less; the last one of a member that is up leaves it in order, or has the mender do so.
+ */
 void seat_drop(struct seat *);
 
 #endif

@@ -197,17 +197,17 @@ static int check_spread(struct client *c, struct found *f, const struct found *f
 {
 	int status = 0;
 
-	c->record = *first->view->record;
+	c->newest->record = *first->view->record;
 	for (uint32_t i = 0; i < c->name_count && !status; i++) {
 		if (!f[i].attachment || !f[i].view->epoch)
 			continue;
 		status = check_same(first, &f[i], e);
-		f[i].member = spread_record_find(&c->record, f[i].view->member);
+		f[i].member = spread_record_find(&c->newest->record, f[i].view->member);
 	}
 	for (uint32_t i = 0; i < c->name_count && !status; i++)
 		if (f[i].attachment && f[i].member < 0)
-			status = adopt(c, f, i, &c->record, e);
-	return status ? status : check_list(c, f, &c->record, e);
+			status = adopt(c, f, i, &c->newest->record, e);
+	return status ? status : check_list(c, f, &c->newest->record, e);
 }
 
 /* ---- forming it --------------------------------------------------------------------------- */
@@ -215,6 +215,9 @@ static int check_spread(struct client *c, struct found *f, const struct found *f
 static int form(struct client *c, struct found *f, struct error_out *e)
 {
 	struct spread_member members[SPREAD_NODES_MAX];
+	const char *names[SPREAD_NODES_MAX];
+	const struct spread_wish wish = {
+	    .epoch = 1, .members = members, .names = names, .count = c->name_count};
 	int status = 0;
 
 	for (uint32_t i = 0; i < c->name_count; i++) {
@@ -231,15 +234,17 @@ static int form(struct client *c, struct found *f, struct error_out *e)
 		    spread_weight(f[i].attachment->pool.plan.pool_bytes),
 		    c->places[i],
 		};
+		names[i] = c->texts[i];
 	}
-	if (spread_record_make(&c->record, 0, 1, members, c->name_count))
+	if (spread_record_make(&c->newest->record, &wish))
 		return REFUSE(e, FORGE_E_SPREAD,
 			      "two of the names are of the same pool: name each "
 			      "memory node once");
 	for (uint32_t i = 0; i < c->name_count && !status; i++) {
 		struct attachment *a = f[i].attachment;
 
-		status = spread_join(&a->worker, &a->pool, &c->record, members[i].id, f[i].view);
+		status =
+		    spread_join(&a->worker, &a->pool, &c->newest->record, members[i].id, f[i].view);
 		if (status == FORGE_E_AGAIN)
 			snprintf(
 			    e->text, e->bytes,
@@ -249,7 +254,7 @@ static int form(struct client *c, struct found *f, struct error_out *e)
 		else if (status)
 			snprintf(e->text, e->bytes, "%s: joining the cache: %s", f[i].name,
 				 status_sentence(status));
-		f[i].member = spread_record_find(&c->record, members[i].id);
+		f[i].member = spread_record_find(&c->newest->record, members[i].id);
 	}
 	return status;
 }
@@ -326,7 +331,6 @@ static int find_spread(struct client *c, struct found *f, struct error_out *e)
 			return status;
 		if (!f[0].view->epoch) {
 			f[0].member = 0;
-			c->member_count = 1;
 			return 0;
 		}
 	}
@@ -335,12 +339,17 @@ static int find_spread(struct client *c, struct found *f, struct error_out *e)
 		nanosleep(&nap, NULL);
 		status = judge_all(c, f, e);
 	}
-	if (status)
-		return status;
-	c->member_count = c->record.member_count;
-	c->spread_epoch = (uint32_t)c->record.epoch;
-	spread_table(&c->record, c->table);
-	return 0;
+	return status;
+}
+
+/* The slots are in the order of the record. */
+static void make_map(struct client *c)
+{
+	for (uint32_t i = 0; i < SPREAD_NODES_MAX; i++)
+		c->newest->slot[i] = (uint8_t)i;
+	map_fill(c->newest);
+	atomic_store(&c->is_shifting, c->newest->member_count > 1);
+	atomic_store_explicit(&c->present, c->newest, memory_order_release);
 }
 
 /* ---- joining them ------------------------------------------------------------------------- */
@@ -364,7 +373,7 @@ static int join_member(struct client *c, struct found *f, struct error_out *e)
 {
 	struct member *m = &c->members[f->member];
 	struct attachment *a = f->attachment;
-	int status = attachment_join(a, c->spread_epoch, e->text, e->bytes);
+	int status = attachment_join(a, c->newest->epoch, e->text, e->bytes);
 
 	m->name = f->name;
 	if (status == FORGE_E_NODE && c->name_count > 1) {
@@ -383,13 +392,9 @@ static int join_all(struct client *c, struct found *f, struct error_out *e)
 {
 	int status = 0;
 
-	c->members = calloc(c->member_count, sizeof(*c->members));
-	if (!c->members)
-		return REFUSE(e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
-	for (uint32_t i = 0; i < c->member_count; i++) {
-		c->members[i].id = c->spread_epoch ? c->record.member[i].id : 0;
+	make_map(c);
+	for (uint32_t i = 0; i < c->newest->member_count; i++)
 		c->members[i].pause_ns = 1000000000u;
-	}
 	for (uint32_t i = 0; i < c->name_count && !status; i++) {
 		if (f[i].attachment)
 			status = join_member(c, &f[i], e);
@@ -412,10 +417,14 @@ static int take_names(struct client *c, const char *list, struct error_out *e)
 	/* They stay names; each is taken apart again where it is used. */
 	c->names = calloc(n, sizeof(*c->names));
 	c->places = calloc(n, sizeof(*c->places));
-	for (unsigned i = 0; c->places && i < n; i++)
+	c->texts = calloc(n, sizeof(*c->texts));
+	for (unsigned i = 0; c->places && c->texts && i < n; i++) {
 		c->places[i] = name_place_hash(&parsed[i]);
+		if (name_place_text(&parsed[i], c->texts[i], sizeof(c->texts[i])))
+			c->texts[i][0] = '\0';
+	}
 	free(parsed);
-	for (; c->names && c->places && c->name_count < n; c->name_count++) {
+	for (; c->names && c->places && c->texts && c->name_count < n; c->name_count++) {
 		size_t bytes = name_first_bytes(list);
 
 		char *name = calloc(1, bytes + 1);
@@ -440,8 +449,11 @@ int members_open(struct client *c, const char *list, char *error_text, size_t er
 		return status;
 	struct found *f = calloc(c->name_count, sizeof(*f));
 
-	if (!f)
+	c->newest = map_create();
+	if (!f || !c->newest) {
+		free(f);
 		return REFUSE(&e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	}
 	for (uint32_t i = 0; i < c->name_count; i++)
 		f[i].name = c->names[i];
 	status = find_spread(c, f, &e);
@@ -457,43 +469,58 @@ int members_open(struct client *c, const char *list, char *error_text, size_t er
 
 void members_close(struct client *c)
 {
-	for (uint32_t i = 0; c->members && i < c->member_count; i++) {
+	for (uint32_t i = 0; i < SPREAD_NODES_MAX; i++) {
 		attachment_drop(member_now(&c->members[i]));
-		attachment_drop(c->members[i].parked);
 		refused_clear(&c->members[i].refused);
 	}
+	while (c->dialled) {
+		struct dialled *d = c->dialled;
+
+		c->dialled = d->next;
+		free(d);
+	}
+	map_drop(c->newest);
 	for (uint32_t i = 0; i < c->name_count; i++)
 		free(c->names[i]);
 	free(c->names);
 	free(c->places);
-	free(c->members);
+	free(c->texts);
 }
 
 /* ---- those who come back ------------------------------------------------------------------ */
 
 int members_name_is_known(const struct client *c, const char *name)
 {
-	for (uint32_t i = 0; i < c->member_count; i++)
-		if (c->members[i].name == name)
+	for (uint32_t i = 0; i < c->newest->slot_end; i++)
+		if (map_has(c->newest, i) && c->members[i].name == name)
 			return 1;
-	return 0;
-}
-
-static uint64_t place_of(const struct client *c, const char *name)
-{
-	for (uint32_t i = 0; i < c->name_count; i++)
-		if (c->names[i] == name)
-			return c->places[i];
 	return 0;
 }
 
 /* The lost member with that id; a new pool is the one that had its name. */
 static struct member *lost_member(struct client *c, const char *name, uint64_t id)
 {
-	int at =
-	    id ? spread_record_find(&c->record, id) : member_named(&c->record, place_of(c, name));
+	const struct spread_record *r = &c->newest->record;
+	struct pool_name parsed;
+	char ignored[256];
+	int at = id ? spread_record_find(r, id) : -1;
 
-	return at >= 0 && !member_now(&c->members[at]) ? &c->members[at] : NULL;
+	if (!id && !name_parse(name, &parsed, ignored, sizeof(ignored)))
+		at = member_named(r, name_place_hash(&parsed));
+	struct member *m = at >= 0 ? &c->members[c->newest->slot[at]] : NULL;
+
+	return m && !member_now(m) ? m : NULL;
+}
+
+/* Whose slot it is. */
+static uint64_t id_of(const struct client *c, const struct member *m)
+{
+	const struct map *map = c->newest;
+
+	for (uint32_t i = 0; i < map->record.member_count; i++)
+		if (&c->members[map->slot[i]] == m)
+			return map->record.member[i].id;
+	return 0;
 }
 
 int members_recognise(struct client *c, const char *name, struct attachment *a,
@@ -501,7 +528,7 @@ int members_recognise(struct client *c, const char *name, struct attachment *a,
 		      size_t error_bytes)
 {
 	struct error_out e = {error_text, error_bytes};
-	int is_new = v->epoch == 0 && c->spread_epoch != 0;
+	int is_new = v->epoch == 0 && c->newest->epoch != 0;
 
 	if (v->claim)
 		return REFUSE(&e, FORGE_E_AGAIN, "its memory nodes are being changed");
@@ -509,13 +536,16 @@ int members_recognise(struct client *c, const char *name, struct attachment *a,
 		return REFUSE(&e, FORGE_E_SPREAD,
 			      "it was used as a cache of its own: format it anew, or add it with "
 			      "'forge spread --set'");
-	if (!is_new && (v->epoch != c->spread_epoch || v->is_damaged ||
-			(v->epoch && !spread_record_same(v->record, &c->record))))
+	/* It was changed while this one was away, and perhaps nobody else could say so. */
+	if (v->record && v->epoch > c->newest->epoch && follow_is_ours(c, v->record))
+		client_outdate(c, c->newest, c->told);
+	if (!is_new && (v->epoch != c->newest->epoch || v->is_damaged ||
+			(v->epoch && !spread_record_same(v->record, &c->newest->record))))
 		return REFUSE(&e, FORGE_E_SPREAD,
 			      "it is of another cache, or of another epoch of this one (%" PRIu64
 			      ", not %u)",
-			      v->epoch, c->spread_epoch);
-	*out = c->spread_epoch ? lost_member(c, name, is_new ? 0 : v->member) : &c->members[0];
+			      v->epoch, c->newest->epoch);
+	*out = c->newest->epoch ? lost_member(c, name, is_new ? 0 : v->member) : &c->members[0];
 	if (!*out)
 		return REFUSE(
 		    &e, FORGE_E_SPREAD,
@@ -523,9 +553,9 @@ int members_recognise(struct client *c, const char *name, struct attachment *a,
 		    "in its place with 'forge spread --set --lost'");
 	if (is_new) {
 		struct spread_view *after = calloc(1, sizeof(*after));
-		int status = after
-				 ? spread_join(&a->worker, &a->pool, &c->record, (*out)->id, after)
-				 : FORGE_E_NO_MEMORY;
+		int status = after ? spread_join(&a->worker, &a->pool, &c->newest->record,
+						 id_of(c, *out), after)
+				   : FORGE_E_NO_MEMORY;
 
 		free(after);
 		if (status)

@@ -2,7 +2,8 @@
  * mend.c: members that are lost, and the thread that brings them back.
  *
  * The thread connects and attaches, so that no operation does; with one member it runs only after
- * a loss, with several it also looks whether the names of mapped pools still stand for them.
+ * a loss, with several it also looks whether the names of mapped pools still stand for them.  When
+ * the members were changed it finds out who they are (follow.c), and does that before all else.
  *
  * The argument for what was refused (doc/nodes.md): a member is published by the store to `now`,
  * under the lock, when each key in its set of refused ones was deleted since it was added.  A
@@ -34,6 +35,9 @@
 #define LOOK_NS UINT64_C(100000000)
 /* With one member there is nothing to do until it is lost. */
 #define IDLE_NS UINT64_C(3600000000000)
+/* Looks at the record of a change that is under way. */
+#define LOOK_AGAIN_FIRST_NS UINT64_C(1000000)
+#define LOOK_AGAIN_LAST_NS  UINT64_C(100000000)
 /* How long to wait until our old id is taken back, and between looks. */
 #define FENCE_NS     UINT64_C(1000000000)
 #define FENCE_NAP_NS 10000000
@@ -70,21 +74,6 @@ void member_lose(struct client *c, struct member *m, struct attachment *a)
 	if (mend_start(c))
 		log_error("%s: no thread can be started that would reach it again", name);
 	attachment_drop(a);
-}
-
-/* What is attached is left in order when sessions and client are closed. */
-void client_outdate(struct client *c)
-{
-	pthread_mutex_lock(&c->lock);
-	int is_news = !atomic_exchange(&c->is_outdated, 1);
-
-	for (uint32_t i = 0; i < c->member_count && is_news; i++) {
-		c->members[i].parked = member_now(&c->members[i]);
-		atomic_store_explicit(&c->members[i].now, NULL, memory_order_release);
-	}
-	pthread_mutex_unlock(&c->lock);
-	if (is_news)
-		log_warn("%s", status_sentence(FORGE_E_SPREAD));
 }
 
 struct attachment *member_hold(struct client *c, const struct member *m)
@@ -126,6 +115,39 @@ void member_came(struct client *c, struct member *m, struct attachment *a)
 	m->pool_id = a->pool.pool_id;
 	atomic_fetch_add(&c->up_count, 1);
 	atomic_store_explicit(&m->now, a, memory_order_release);
+	atomic_store(&m->is_arriving, 0);
+}
+
+int mend_retire(struct client *c, struct seat *s)
+{
+	pthread_mutex_lock(&c->lock);
+	int is_taken = c->is_mending;
+
+	if (is_taken) {
+		s->next = c->retired;
+		c->retired = s;
+		pthread_cond_signal(&c->wake);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return is_taken;
+}
+
+/* Not under the lock: it waits. */
+static void leave_retired(struct client *c)
+{
+	pthread_mutex_lock(&c->lock);
+	struct seat *s = c->retired;
+
+	c->retired = NULL;
+	pthread_mutex_unlock(&c->lock);
+	while (s) {
+		struct seat *next = s->next;
+
+		seat_drain(s);
+		s->users = 1;
+		seat_drop(s);
+		s = next;
+	}
 }
 
 /* ---- coming back -------------------------------------------------------------------------- */
@@ -161,9 +183,9 @@ static int bring_back(struct client *c, struct member *m, struct attachment *a, 
 		      size_t text_bytes)
 {
 	struct seat *seat = NULL;
-	int was_ever_there = m->pool_id != 0;
+	int was_ever_there = m->pool_id != 0, was_awaited = atomic_load(&m->is_arriving);
 	int is_same = a->pool.pool_id == m->pool_id; /* else there is nothing of ours on the way */
-	int status = attachment_join(a, c->spread_epoch, text, text_bytes);
+	int status = attachment_join(a, c->newest->epoch, text, text_bytes);
 
 	if (!status && is_same && m->line_id) {
 		status = is_fenced(a, m, &c->cancel);
@@ -177,17 +199,16 @@ static int bring_back(struct client *c, struct member *m, struct attachment *a, 
 		status = cache_count_in_pool(&seat->cache);
 	if (!status)
 		status = settle(c, m, seat);
+	if (status == FORGE_E_NODE)
+		atomic_store(&a->is_lost, 1);
 	if (seat) {
-		if (status != FORGE_E_NODE)
-			seat_drain(seat);
+		seat_drain(seat);
 		seat_drop(seat);
 	}
 	if (status && !text[0])
 		snprintf(text, text_bytes, "%s", status_sentence(status));
-	if (status == FORGE_E_NODE)
-		atomic_store(&a->is_lost, 1);
 	if (!status) {
-		atomic_fetch_add(&c->returns, 1);
+		atomic_fetch_add(&c->returns, !was_awaited);
 		log_warn("%s: the memory node is %s", m->name,
 			 is_same	  ? "back, with what it had"
 			 : was_ever_there ? "back, with another memory"
@@ -211,17 +232,17 @@ static int recognise(struct client *c, const char *name, struct attachment *a, s
 	return status;
 }
 
-static void tell(struct client *c, const char *name, const char *text)
+void mend_say(struct client *c, const char *name, const char *text)
 {
-	char line[sizeof(c->told)];
+	char line[sizeof(c->said)];
 
 	snprintf(line, sizeof(line), "%s: %s", name, text);
-	if (strcmp(line, c->told) != 0)
+	if (strcmp(line, c->said) != 0)
 		log_info("%s", line);
-	memcpy(c->told, line, sizeof(line));
+	memcpy(c->said, line, sizeof(line));
 }
 
-static void try_name(struct client *c, const char *name)
+static int try_name(struct client *c, const char *name)
 {
 	struct attachment *a;
 	struct member *m;
@@ -236,7 +257,8 @@ static void try_name(struct client *c, const char *name)
 			attachment_drop(a);
 	}
 	if (status && !cancel_is_fired(&c->cancel))
-		tell(c, name, text);
+		mend_say(c, name, text);
+	return status;
 }
 
 /* ---- the thread --------------------------------------------------------------------------- */
@@ -244,6 +266,7 @@ static void try_name(struct client *c, const char *name)
 /* Between half of it and all of it, so that not all clients come at once; then twice as long. */
 static void put_off(struct client *c, struct member *m)
 {
+	m->pause_ns = max_u64(m->pause_ns, PAUSE_FIRST_NS);
 	m->due_ns = now_ns() + m->pause_ns / 2 + prng_u64(&c->prng) % (m->pause_ns / 2 + 1);
 	m->pause_ns = min_u64(2 * m->pause_ns, PAUSE_LAST_NS);
 }
@@ -251,10 +274,10 @@ static void put_off(struct client *c, struct member *m)
 /* A member whose time has come, put off; or NULL.  *due_ns is lowered to when the next one is. */
 static struct member *take_due(struct client *c, uint64_t *due_ns)
 {
-	for (uint32_t i = 0; i < c->member_count; i++) {
+	for (uint32_t i = 0; i < c->newest->slot_end; i++) {
 		struct member *m = &c->members[i];
 
-		if (member_now(m))
+		if (!map_has(c->newest, i) || member_now(m))
 			continue;
 		if (m->due_ns <= now_ns()) {
 			put_off(c, m);
@@ -266,21 +289,38 @@ static struct member *take_due(struct client *c, uint64_t *due_ns)
 }
 
 /* By its name; one whose name is not known may be behind any that is nobody's. */
-static void try_member(struct client *c, const struct member *m)
+static int try_names(struct client *c, const struct member *m)
 {
-	if (m->name) {
-		try_name(c, m->name);
-		return;
-	}
+	int status = FORGE_E_NODE;
+
+	if (m->name)
+		return try_name(c, m->name);
 	for (uint32_t i = 0; i < c->name_count && !member_now(m); i++)
 		if (!members_name_is_known(c, c->names[i]))
-			try_name(c, c->names[i]);
+			status = try_name(c, c->names[i]);
+	return status;
+}
+
+/*
+ * A new member is waited for: until it is there, or it is seen that it is not; not only because its
+ * claim stands yet, or because this was given up for something that is more urgent.
+ */
+static void try_member(struct client *c, struct member *m)
+{
+	int status = try_names(c, m);
+	int goes_on = (status == FORGE_E_AGAIN || cancel_is_fired(&c->cancel)) &&
+		      now_ns() < m->arriving_until_ns;
+
+	if (status && goes_on && atomic_load(&m->is_arriving))
+		m->due_ns = now_ns() + LOOK_AGAIN_FIRST_NS;
+	else
+		atomic_store(&m->is_arriving, 0);
 }
 
 /* Mapped memory goes on when its name does not: then others use another pool of that name. */
 static void look_at_names(struct client *c)
 {
-	for (uint32_t i = 0; i < c->member_count && c->member_count > 1; i++) {
+	for (uint32_t i = 0; i < c->newest->slot_end && c->newest->member_count > 1; i++) {
 		struct attachment *a = member_hold(c, &c->members[i]);
 
 		if (!a)
@@ -300,23 +340,50 @@ static void sleep_until(struct client *c, uint64_t at_ns)
 	pthread_cond_timedwait(&c->wake, &c->lock, &at);
 }
 
+/* Find out who the members are.  0, or when to look again. */
+static uint64_t look_again(struct client *c)
+{
+	int status = follow(c);
+
+	if (!status)
+		return 0;
+	c->look_pause_ns = c->look_pause_ns ? min_u64(2 * c->look_pause_ns, LOOK_AGAIN_LAST_NS)
+					    : LOOK_AGAIN_FIRST_NS;
+	return now_ns() + c->look_pause_ns;
+}
+
+/* 0: at once; else when there is something to do again. */
+static uint64_t do_next(struct client *c, struct member *m, uint64_t due_ns)
+{
+	if (!map_present(c))
+		return look_again(c);
+	if (m) {
+		try_member(c, m);
+		return 0;
+	}
+	look_at_names(c);
+	return due_ns;
+}
+
 static void *mend(void *argument)
 {
 	struct client *c = argument;
 
 	pthread_mutex_lock(&c->lock);
 	while (!c->is_closing) {
-		int is_idle = c->member_count == 1 || atomic_load(&c->is_outdated);
-		uint64_t due_ns = now_ns() + (is_idle ? IDLE_NS : LOOK_NS);
-		struct member *m = atomic_load(&c->is_outdated) ? NULL : take_due(c, &due_ns);
+		int is_outdated = !map_present(c);
+		uint64_t due_ns = now_ns() + (c->newest->member_count == 1 ? IDLE_NS : LOOK_NS);
+		struct member *m = is_outdated ? NULL : take_due(c, &due_ns);
 
+		c->is_trying = m != NULL;
 		pthread_mutex_unlock(&c->lock);
-		if (m)
-			try_member(c, m);
-		else
-			look_at_names(c);
+		due_ns = do_next(c, m, due_ns);
+		leave_retired(c);
 		pthread_mutex_lock(&c->lock);
-		if (!m && !c->is_closing)
+		c->is_trying = 0;
+		if (!c->is_closing && cancel_is_fired(&c->cancel))
+			cancel_reset(&c->cancel);
+		if (due_ns && !c->is_closing && (is_outdated || map_present(c)) && !c->retired)
 			sleep_until(c, due_ns);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -361,6 +428,7 @@ void mend_stop(struct client *c)
 	if (!c->is_mending)
 		return;
 	pthread_join(c->mender, NULL);
+	leave_retired(c);
 	c->is_mending = 0;
 	cancel_close(&c->cancel);
 }

@@ -1,6 +1,7 @@
 /* name.c: taking a pool's name apart. */
 #include "client/name.h"
 
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -321,6 +322,51 @@ uint64_t name_place_hash(const struct pool_name *name)
 				  hash_key(name->where, strlen(name->where))};
 
 	return hash_key(parts, sizeof(parts));
+}
+
+int name_place_text(const struct pool_name *n, char *out, size_t bytes)
+{
+	int written;
+
+	if (n->kind == NAME_TCP && strchr(n->where, ':'))
+		written =
+		    snprintf(out, bytes, "%s://[%s]:%u", n->tls ? "tls" : "tcp", n->where, n->port);
+	else if (n->kind == NAME_TCP)
+		written =
+		    snprintf(out, bytes, "%s://%s:%u", n->tls ? "tls" : "tcp", n->where, n->port);
+	else
+		written =
+		    snprintf(out, bytes, "%s%s", n->kind == NAME_UNIX ? "unix:" : "", n->where);
+	return written >= 0 && (size_t)written < bytes ? 0 : FORGE_E_INVAL;
+}
+
+int name_as(const struct pool_name *place, const struct pool_name *model, char *out, size_t bytes)
+{
+	int status = name_place_text(place, out, bytes);
+	const char *mark = "?";
+
+	if (status || !model)
+		return status;
+	if (model->tls && !place->tls)
+		memcpy(out, "tls", 3);
+	for (unsigned i = 0; i < ARRAY_COUNT(name_options); i++) {
+		const struct name_option *o = &name_options[i];
+		const void *value = (const char *)model + o->offset;
+		size_t used = strlen(out);
+		int n = 0;
+
+		if (o->kind == OPTION_TIME && *(const uint64_t *)value)
+			n = snprintf(out + used, bytes - used, "%s%s%" PRIu64 "us", mark, o->name,
+				     *(const uint64_t *)value);
+		else if (o->kind == OPTION_TEXT && *(const uint16_t *)value &&
+			 o->offset != offsetof(struct pool_name, access.tls_name))
+			n = snprintf(out + used, bytes - used, "%s%s%s", mark, o->name,
+				     name_text(model, *(const uint16_t *)value));
+		if (n < 0 || (size_t)n >= bytes - used)
+			return FORGE_E_INVAL;
+		mark = n ? "&" : mark;
+	}
+	return 0;
 }
 
 size_t name_first_bytes(const char *list)

@@ -73,6 +73,19 @@ int name_is_of_socket(const char *name);
 /* A hash of the place alone, without options: part of the remote format (layout/spread.h). */
 uint64_t name_place_hash(const struct pool_name *);
 
+/*
+ * The place alone, as a record of memory nodes has it: the name without options, but tls:// where
+ * it is encrypted.  0, or FORGE_E_INVAL when it is longer.
+ */
+int name_place_text(const struct pool_name *, char *out, size_t bytes);
+
+/*
+ * The name of a place for who reaches another one, model, with options: his patience, keys and
+ * authority, but not whose certificate it must be; over TLS if either is.  model is of the same
+ * kind, or NULL.  0, or FORGE_E_INVAL when it is longer.
+ */
+int name_as(const struct pool_name *place, const struct pool_name *model, char *out, size_t bytes);
+
 /* Bytes of the first name of a list; behind it is a comma, or the end. */
 size_t name_first_bytes(const char *list);
 

@@ -40,7 +40,7 @@ static void found(void *context, struct cache_key key, const struct cache_value 
 		f->page->each(f->page->context, key, value, f->now_ms);
 }
 
-static MAY_WAIT int scan_bucket(const struct page *p, struct view *v, uint32_t bucket)
+static MAY_WAIT int scan_bucket_once(const struct page *p, struct view *v, uint32_t bucket)
 {
 	struct finder f = {.page = p, .view = v};
 	struct cache *cache;
@@ -57,6 +57,20 @@ static MAY_WAIT int scan_bucket(const struct page *p, struct view *v, uint32_t b
 		status = cache_scan_home(cache, bucket, found, &f);
 	if (status == FORGE_E_NODE)
 		view_lost(v, p->at->member);
+	return status;
+}
+
+/* A memory node that has left meanwhile has no keys. */
+static MAY_WAIT int scan_bucket(const struct page *p, struct view *v, uint32_t bucket)
+{
+	uint64_t since_ns = 0;
+	int status;
+
+	do {
+		status = scan_bucket_once(p, v, bucket);
+	} while (status && view_again(v, p->at->member, &status, &since_ns));
+	if (status == FORGE_E_NODE && !client_is_member(session_client(v->session), p->at->member))
+		return 0;
 	return status;
 }
 
@@ -116,12 +130,23 @@ static MAY_WAIT int run_page(struct page *p, struct flows *set)
 _Static_assert(SPREAD_NODES_MAX <= 64, "a bit of a scan for each memory node");
 
 /* On to the next node that is wanted. */
-static void next_member(struct scan *s, const struct client *c)
+static void next_member(struct scan *s, struct client *c)
 {
+	uint32_t end = client_member_end(c);
+
 	s->bucket = s->bucket_count = 0;
 	do {
 		s->member++;
-	} while (s->only && s->member < client_member_count(c) && !(s->only >> s->member & 1));
+	} while (s->member < end &&
+		 (!client_is_member(c, s->member) || (s->only && !(s->only >> s->member & 1))));
+}
+
+/* One that has left is not lost. */
+static void forget_leavers(struct scan *s, struct client *c)
+{
+	for (uint64_t left = s->lost; left; left &= left - 1)
+		if (!client_is_member(c, (uint32_t)__builtin_ctzll(left)))
+			s->lost &= ~(left & -left);
 }
 
 /* Those that live are done: say so, and begin with the others again. */
@@ -135,8 +160,12 @@ static MAY_WAIT int scan_buckets_of(struct scan *s, struct flows *set, scan_fn e
 {
 	struct view *view = session_view(set->session);
 	struct cache *cache;
-	int status = view_cache(view, s->member, &cache);
+	uint64_t since_ns = 0;
+	int status;
 
+	do {
+		status = view_cache(view, s->member, &cache);
+	} while (status && view_again(view, s->member, &status, &since_ns));
 	if (status == FORGE_E_NODE)
 		view_lost(view, s->member);
 	if (status)
@@ -159,10 +188,15 @@ static MAY_WAIT int scan_buckets_of(struct scan *s, struct flows *set, scan_fn e
 
 int scan_page(struct scan *s, struct flows *set, scan_fn each, void *context)
 {
-	const struct client *c = session_client(set->session);
+	struct client *c = session_client(set->session);
 
-	if (s->member == client_member_count(c))
-		return begin_with_lost(s);
+	forget_leavers(s, c);
+	if (s->member >= client_member_end(c))
+		return s->lost ? begin_with_lost(s) : 0;
+	if (!client_is_member(c, s->member)) {
+		next_member(s, c);
+		return 0;
+	}
 	int status = scan_buckets_of(s, set, each, context);
 
 	if (status == FORGE_E_NODE && client_member_count(c) > 1) {
@@ -175,14 +209,15 @@ int scan_page(struct scan *s, struct flows *set, scan_fn each, void *context)
 	return status;
 }
 
-int scan_is_over(const struct scan *s, const struct client *c)
+int scan_is_over(const struct scan *s, struct client *c)
 {
-	return s->member == client_member_count(c) && !s->lost;
+	return s->member >= client_member_end(c) && !s->lost;
 }
 
-double scan_progress(const struct scan *s, const struct client *c)
+double scan_progress(const struct scan *s, struct client *c)
 {
 	double here = s->bucket_count ? (double)s->bucket / s->bucket_count : 0;
+	double done = (s->member + here) / client_member_end(c);
 
-	return (s->member + here) / client_member_count(c);
+	return done < 1 ? done : 1;
 }

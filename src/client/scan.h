@@ -48,7 +48,7 @@ static inline uint64_t scan_lost(const struct scan *s)
 }
 
 /* Was that the last page?  And how far is it, from 0 to 1? */
-int scan_is_over(const struct scan *, const struct client *);
-double scan_progress(const struct scan *, const struct client *);
+int scan_is_over(const struct scan *, struct client *);
+double scan_progress(const struct scan *, struct client *);
 
 #endif

@@ -41,6 +41,7 @@ int seat_open(struct client *c, struct attachment *a, uint32_t index, int is_beg
 	if (!s)
 		return FORGE_E_NO_MEMORY;
 	attachment_hold(a);
+	s->client = c;
 	s->of = a;
 	s->users = 1;
 	int status = connect(c, s, is_begun, verbs);
@@ -64,6 +65,7 @@ int seat_open(struct client *c, struct attachment *a, uint32_t index, int is_beg
 void seat_drain(struct seat *s)
 {
 	s->worker.wait = &run_wait_poll;
+	s->is_drained = 1;
 	if (!forked_since(s->of->forked_mark) && !atomic_load(&s->of->is_lost))
 		cache_drain(&s->cache);
 }
@@ -74,9 +76,30 @@ void seat_rest(struct seat *s)
 		cache_ahead_end(&s->cache);
 }
 
+/*
+ * Of a member that has left.  Giving back what the seat holds there takes round trips, which are
+ * not for the session's thread; but where its verbs are counted they are the session's.  Without a
+ * cache it was never opened.
+ */
+static int leaves_in_order(struct seat *s)
+{
+	struct client *c = s->client;
+
+	s->worker.wait = &run_wait_poll;
+	if (s->is_drained || !s->cache.memory || forked_since(s->of->forked_mark) ||
+	    atomic_load(&s->of->is_lost))
+		return 0;
+	/* Fibers stay on their thread. */
+	cache_ahead_end(&s->cache);
+	if (!c->options.count_verbs && mend_retire(c, s))
+		return 1;
+	seat_drain(s);
+	return 0;
+}
+
 void seat_drop(struct seat *s)
 {
-	if (!s || --s->users > 0)
+	if (!s || --s->users > 0 || leaves_in_order(s))
 		return;
 	s->worker.wait = &run_wait_poll;
 	/* What it has posted is completed or given up before the connection goes. */

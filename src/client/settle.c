@@ -126,7 +126,7 @@ static int publish_if_done(struct settling *s, struct attachment *a)
 	int done;
 
 	pthread_mutex_lock(&s->client->lock);
-	if (atomic_load(&s->client->is_outdated))
+	if (!map_present(s->client))
 		s->status = FORGE_E_SPREAD;
 	else if (s->client->is_closing)
 		s->status = FORGE_E_AGAIN;

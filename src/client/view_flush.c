@@ -23,7 +23,7 @@ struct flushing {
 static MAY_WAIT int flush_once(struct flushing *f)
 {
 	struct cache *c;
-	int status = view_cache_as(f->view, &f->lead, f->member, &c);
+	int status = view_cache_as(f->view, &f->lead, f->member, &c); /* by the view's map */
 
 	return status ? status : cache_flush(c);
 }
@@ -33,6 +33,12 @@ static MAY_WAIT void flush_member(struct flushing *f)
 	struct client *client = f->view->session->client;
 
 	f->status = flush_once(f);
+	/* Others may have stored something at one that is new here. */
+	while (f->status == FORGE_E_NODE && atomic_load(&client->members[f->member].is_arriving) &&
+	       f->view->map == map_present(client)) {
+		flow_pause(&f->lead);
+		f->status = flush_once(f);
+	}
 	f->view->count.changes_refused += f->status == FORGE_E_NODE;
 	while (f->status == FORGE_E_NODE) {
 		view_lost(f->view, f->member);
@@ -79,7 +85,6 @@ static MAY_WAIT int flush_all(struct view *v, struct flushing *f, uint32_t n)
 
 	for (uint32_t i = 0; i < n; i++) {
 		f[i].view = v;
-		f[i].member = i;
 		worker_init(&f[i].lead, NULL, v->lead.clock, prng_u64(&v->lead.prng));
 	}
 	if (!loop)
@@ -90,9 +95,11 @@ static MAY_WAIT int flush_all(struct view *v, struct flushing *f, uint32_t n)
 	fiber_loop_destroy(own);
 	/* Its fibers are gone, and may not be what the next verb waits by. */
 	for (uint32_t i = 0; i < n; i++)
-		if (v->places[i].of) {
-			v->places[i].cache->worker->wait = v->lead.wait;
-			v->places[i].cache->worker->wait_context = v->lead.wait_context;
+		if (v->places[f[i].member]) {
+			struct worker *w = v->places[f[i].member]->cache->worker;
+
+			w->wait = v->lead.wait;
+			w->wait_context = v->lead.wait_context;
 		}
 	int first = 0;
 
@@ -105,14 +112,33 @@ static MAY_WAIT int flush_all(struct view *v, struct flushing *f, uint32_t n)
 	return first;
 }
 
+static MAY_WAIT int flush_by_map(struct view *v)
+{
+	int status = view_follow(v);
+
+	if (status)
+		return status;
+	struct flushing *f = calloc(v->map->member_count, sizeof(*f));
+	uint32_t n = 0;
+
+	if (!f)
+		return FORGE_E_NO_MEMORY;
+	for (uint32_t i = 0; i < v->map->slot_end; i++)
+		if (map_has(v->map, i))
+			f[n++].member = i;
+	status = flush_all(v, f, n);
+	free(f);
+	return status;
+}
+
+/* What was flushed by an old map is flushed once more by the new one: who came has to be, too. */
 int view_flush(struct view *v)
 {
-	struct client *client = v->session->client;
-	struct flushing *f = calloc(client->member_count, sizeof(*f));
-	int status = f ? flush_all(v, f, client->member_count) : FORGE_E_NO_MEMORY;
+	uint64_t since_ns = 0;
+	int status;
 
-	free(f);
-	if (status == FORGE_E_SPREAD)
-		client_outdate(client);
+	do {
+		status = flush_by_map(v);
+	} while (status == FORGE_E_SPREAD && view_again(v, 0, &status, &since_ns));
 	return status;
 }

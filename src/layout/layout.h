@@ -7,7 +7,7 @@
  * The export, in this order (offsets are in the plan, layout/plan.h):
  *
  *   REGION       SIZE                         CONTENT
- *   superblock   4096                         magic, version, fingerprint, ids, the plan
+ *   superblock   12288                        magic, version, fingerprint, ids, the plan
  *   cursors      64                           ring cursors, flush generation       (hot words)
  *   ofm          2 x rows x row_bytes         one counter byte per object          (hot words)
  *   registry     64 x cn_max                  one line per compute node
@@ -63,9 +63,9 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC   0x314c4f4f50475246u /* "FRGPOOL1" as it lies in memory */
-#define LAYOUT_VERSION 6u
+#define LAYOUT_VERSION 7u
 
-#define LAYOUT_SUPERBLOCK_BYTES 4096u
+#define LAYOUT_SUPERBLOCK_BYTES 12288u
 #define LAYOUT_CURSORS_BYTES	64u
 #define LAYOUT_REGISTRY_BYTES	64u
 #define LAYOUT_STATS_WORDS	32u

@@ -96,8 +96,11 @@ int lib_fail_op(const struct forge_session *s, const struct forge_op *op)
 	case FORGE_E_NODE:
 		return lost_node(s, op);
 	case FORGE_E_SPREAD:
-		return lib_fail(status, "pool %s: %s, with the names that 'forge spread' shows",
-				pool, status_sentence(status));
+		return lib_fail(status,
+				"pool %s: its memory nodes are being changed for more than a "
+				"second, or it was taken into another cache: look with 'forge "
+				"spread', repeat a change that was cut off, and try again",
+				pool);
 	case FORGE_E_DEADLINE:
 		return lib_fail(status, "pool %s: the operation's time was up before it was done",
 				pool);

@@ -127,6 +127,10 @@ int spread_join(struct worker *w, const struct pool *pool, const struct spread_r
 		status = set_from_zero(w, spread_record_offset(r->epoch), (const uint64_t *)r,
 				       spread_record_bytes(r) / 8);
 	if (!status)
+		status = set_from_zero(
+		    w, spread_record_offset(r->epoch) + offsetof(struct spread_record, names),
+		    (const uint64_t *)(const void *)r->names, r->names_bytes / 8);
+	if (!status)
 		status = set_from_zero(w, SPREAD_MEMBER_OFFSET, &member, 1);
 	if (!status)
 		status = raise_fence(w, pool, r->epoch, 1);
@@ -190,6 +194,9 @@ int spread_prepare(struct worker *w, const struct spread_view *v, const struct s
 	    fab_write(FAB_CONTROL, SPREAD_OWNED_OFFSET, both, sizeof(both)),
 	    fab_write(FAB_CONTROL, spread_record_offset(next->epoch), next,
 		      spread_record_bytes(next)),
+	    fab_write(FAB_CONTROL,
+		      spread_record_offset(next->epoch) + offsetof(struct spread_record, names),
+		      next->names, next->names_bytes),
 	    fab_write(FAB_CONTROL, SPREAD_MEMBER_OFFSET, &step->member, 8),
 	};
 

@@ -57,8 +57,7 @@ const char *execute_error_line(struct executor *e, int status)
 	case FORGE_E_NODE:
 		return "SERVER_ERROR the memory node is gone";
 	case FORGE_E_SPREAD:
-		return "SERVER_ERROR the memory nodes were changed, restart the server with the "
-		       "new ones";
+		return "SERVER_ERROR the memory nodes are being changed";
 	default:
 		return "SERVER_ERROR internal error";
 	}

@@ -160,6 +160,9 @@ static void on_chore(evutil_socket_t fd, short what, void *argument)
 	struct server *s = argument;
 
 	s->options.chore(s->options.context);
+	/* The session that looks at the pool may do nothing for days: it lets go of who has left.
+	 */
+	view_follow(session_view(s->session));
 }
 
 int server_run(struct server *s)

@@ -158,7 +158,7 @@ int tool_flow_error(const struct command *c, const char *pool_name, int status)
 	else if (status == FORGE_E_NODE)
 		remedy = "start its memory node again with 'forge node'";
 	else if (status == FORGE_E_SPREAD)
-		remedy = "name them as they are now";
+		remedy = "look with 'forge spread', and repeat a change that was cut off";
 	else if (status == FORGE_E_NO_SPACE)
 		remedy = "every chunk is in use by a compute node: close some, or format a larger "
 			 "pool";

@@ -99,7 +99,7 @@ static int flow_error(const struct config *config, struct client *c, const struc
 	char names[1024] = "";
 	size_t n = 0;
 
-	for (uint32_t m = 0; status == FORGE_E_NODE && m < client_member_count(c); m++) {
+	for (uint32_t m = 0; status == FORGE_E_NODE && m < client_member_end(c); m++) {
 		const char *name = client_member_name(c, m);
 
 		if (scan_lost(at) >> m & 1 && name && n < sizeof(names))

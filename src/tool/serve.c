@@ -213,10 +213,14 @@ static int count_pool(void *context, struct view *v, struct server_figures *out)
 	int status = FORGE_E_NODE;
 
 	*out = (struct server_figures){.window_margin_groups = INT64_MAX};
-	for (uint32_t i = 0; i < client_member_count(s->client); i++) {
+	for (uint32_t i = 0; i < client_member_end(s->client); i++) {
+		uint64_t since_ns = 0;
 		struct cache *c;
-		int one = view_cache(v, i, &c);
+		int one;
 
+		do {
+			one = view_cache(v, i, &c);
+		} while (one && view_again(v, i, &one, &since_ns));
 		if (!one)
 			one = count_member(c, out);
 		if (one == FORGE_E_NODE)
@@ -256,7 +260,7 @@ static void look_at_node(void *context)
 	struct serving *s = context;
 	char text[512], remedy[512];
 
-	for (uint32_t i = 0; i < client_member_count(s->client); i++) {
+	for (uint32_t i = 0; i < client_member_end(s->client); i++) {
 		struct client_member m;
 
 		client_member(s->client, i, &m);
@@ -346,7 +350,7 @@ static int open_pool(struct serving *s)
 static void sum_pools(const struct serving *s, uint64_t *bytes, uint64_t *objects)
 {
 	*bytes = *objects = 0;
-	for (uint32_t i = 0; i < client_member_count(s->client); i++) {
+	for (uint32_t i = 0; i < client_member_end(s->client); i++) {
 		struct client_member m;
 
 		client_member(s->client, i, &m);

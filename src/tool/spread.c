@@ -48,7 +48,7 @@ static const struct opts_table table = {
     .command = "forge spread",
     .sentence =
 	"Show which share of a cache lies on each of its memory nodes, or change the nodes. "
-	"What stays where it was is kept; programs that are attached have to attach anew.  "
+	"What stays where it was is kept; programs that are attached go on with the new ones.  "
 	"Exit status: 0 done, 2 error.",
     .options = options,
     .option_count = ARRAY_COUNT(options),
@@ -68,7 +68,9 @@ struct reached {
 	struct spread_view view;
 	uint64_t id;	/* as a member */
 	uint64_t place; /* hash of the name */
-	bool stays;	/* or joins */
+	/* The name without options, which is what clients that run reach it by. */
+	char text[SPREAD_NAME_BYTES_MAX + 1];
+	bool stays; /* or joins */
 	struct spread_step step;
 };
 
@@ -105,6 +107,13 @@ static int reach(struct reached *r, int flags, char *text, size_t bytes)
 	if (status)
 		return status;
 	r->place = name_place_hash(&parsed);
+	if (name_place_text(&parsed, r->text, sizeof(r->text)) || !spread_name_fits(r->text)) {
+		snprintf(text, bytes,
+			 "%s: a memory node of several has a name of at most %u bytes without its "
+			 "options, and no control characters in it: name it by another one",
+			 r->name, SPREAD_NAME_BYTES_MAX);
+		return FORGE_E_INVAL;
+	}
 	status = link_open(r->name, flags, &r->link, text, bytes);
 	if (status)
 		return status;
@@ -381,23 +390,39 @@ static int find_keeper(const struct change *c, const struct reached **out)
 static int make_next(struct change *c)
 {
 	struct spread_member members[SPREAD_NODES_MAX];
+	const char *names[SPREAD_NODES_MAX];
+	struct spread_wish wish = {.members = members, .names = names};
+	const struct reached *first = c->before ? NULL : first_used(c);
 	uint64_t epoch = 0;
+	size_t bytes = 0;
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < c->count; i++) {
 		const struct reached *r = &c->nodes[i];
 
 		epoch = max_u64(epoch, r->view.epoch);
-		if (r->stays)
-			members[n++] = (struct spread_member){
-			    r->id, spread_weight(r->pool.plan.pool_bytes), r->place};
+		if (!r->stays)
+			continue;
+		names[n] = r->text;
+		bytes += strlen(r->text) + 1;
+		members[n++] =
+		    (struct spread_member){r->id, spread_weight(r->pool.plan.pool_bytes), r->place};
 	}
+	if (bytes > SPREAD_NAMES_BYTES)
+		return tool_fail(&command_spread,
+				 "the names have %zu bytes together, %u are possible: name them by "
+				 "shorter ones",
+				 bytes, SPREAD_NAMES_BYTES);
+	wish.id = c->before ? c->before->id : 0;
+	wish.kept = c->before ? c->before->kept : first ? first->pool.pool_id : 0;
+	wish.epoch = epoch + 1;
+	wish.count = n;
 	if (epoch >= FENCE_EPOCH_MAX)
 		return tool_fail(&command_spread,
 				 "epoch %" PRIu64 " is the last: format the nodes "
 				 "anew",
 				 epoch);
-	if (spread_record_make(&c->next, c->before ? c->before->id : 0, epoch + 1, members, n))
+	if (spread_record_make(&c->next, &wish))
 		return tool_fail(&command_spread, "two of the names are of the same memory node");
 	return 0;
 }
@@ -418,6 +443,8 @@ static double kept_share(const struct change *c, const struct reached *r)
 static bool is_change(const struct change *c)
 {
 	if (!c->before || c->before->member_count != c->next.member_count ||
+	    c->before->names_bytes != c->next.names_bytes ||
+	    memcmp(c->before->names, c->next.names, c->next.names_bytes) != 0 ||
 	    memcmp(c->before->member, c->next.member,
 		   c->next.member_count * sizeof(c->next.member[0])) != 0)
 		return true;

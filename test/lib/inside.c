@@ -50,7 +50,7 @@ static void test_counters_are_wide(void **state)
 
 	lib_rig_open(&r, 64, NULL, NULL);
 	OK(put_text(r.session, "key", "v"));
-	r.session->view->places[0].cache->count.hits = UINT32_MAX - UINT64_C(1);
+	r.session->view->places[0]->cache->count.hits = UINT32_MAX - UINT64_C(1);
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t before = hits;
 

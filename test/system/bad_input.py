@@ -141,8 +141,8 @@ def not_a_file_at_all(t):
 @case
 def truncated_pool(t):
     data = make_pool(t)
-    for bytes_left, words in ((len(data) - 8, "the file was cut"), (8192, "the file was cut"),
-                              (4096, "the file was cut"), (1000, "which no pool has")):
+    for bytes_left, words in ((len(data) - 8, "the file was cut"), (16384, "the file was cut"),
+                              (12288, "the file was cut"), (1000, "which no pool has")):
         put(t, data[:bytes_left])
         expect_refused(t, words, "--force")
     expect_force_mends(t)

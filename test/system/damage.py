@@ -125,7 +125,7 @@ def a_pool_that_cannot_be_opened_makes_an_empty_start(t):
     plan, data = make_pool(t)
     for bad, words, plan_is_known in (
             (data[:len(data) // 2], "the file was cut", True),
-            (data[:8192], "the file was cut", True),
+            (data[:16384], "the file was cut", True),
             (patched(data, PLAN, 5), "fails its checksum", False),
             (patched(data, FINGERPRINT, 0x1234), "layout fingerprint 0000000000001234", False),
             (data[:1000], "which no pool has", True),

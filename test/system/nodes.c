@@ -5,8 +5,7 @@
  * Shown: keys are where the table says, each on one node; what a lost node costs (misses and
  * refused changes of its keys, and nothing else: no operation of another key fails, and none ever
  * connects); that it comes back warm, but for what was refused meanwhile, whichever verb was the
- * last; that times are converted; that a change of the members is noticed and brings nothing old
- * back.
+ * last; that times are converted.  members.c has changes of the members.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -611,141 +610,6 @@ static void test_times(void **state)
 	close_rig(&r);
 }
 
-/* ---- changing the members ----------------------------------------------------------------- */
-
-/* A node of a change, reached by itself. */
-struct changer {
-	struct shm_map *map;
-	struct fab *fab;
-	struct worker w;
-	struct pool pool;
-	struct spread_view view;
-	struct spread_step step;
-};
-
-static void change_open(struct changer *c, const char *name)
-{
-	assert_int_equal(shm_map_open(name, 0, error, sizeof(error), &c->map), 0);
-	assert_int_equal(shm_open_connection(c->map, &c->fab), 0);
-	worker_init(&c->w, c->fab, clock_monotonic(), 1);
-	assert_int_equal(pool_open(&c->w, &c->pool, error, sizeof(error)), 0);
-}
-
-/* The members whose bits are set, of an epoch one higher. */
-static void change_members(struct rig *r, unsigned which)
-{
-	struct changer c[NODES];
-	struct spread_member members[NODES];
-	struct spread_record next, before;
-	uint32_t n = 0;
-
-	for (unsigned i = 0; i < NODES; i++) {
-		change_open(&c[i], r->pool[i].name);
-		assert_int_equal(spread_read(&c[i].w, &c[i].pool, &c[i].view), 0);
-		if (which >> i & 1)
-			members[n++] =
-			    (struct spread_member){spread_page_member(&c[i].view.page),
-						   spread_weight(c[i].pool.plan.pool_bytes), 0};
-	}
-	before = *c[0].view.record;
-	assert_int_equal(spread_record_make(&next, before.id, before.epoch + 1, members, n), 0);
-	for (unsigned i = 0; i < NODES; i++) {
-		spread_plan(&c[i].view, &before, &next, spread_page_member(&c[i].view.page), 0,
-			    &c[i].step);
-		assert_int_equal(spread_claim(&c[i].w, 77, 0), 0);
-		assert_int_equal(spread_claim(&c[i].w, 78, 0), FORGE_E_AGAIN);
-		assert_int_equal(spread_prepare(&c[i].w, &c[i].view, &next, &c[i].step), 0);
-	}
-	for (unsigned i = 0; i < NODES; i++)
-		assert_int_equal(spread_commit(&c[i].w, &c[i].pool, next.epoch, &c[i].step), 0);
-	for (unsigned i = 0; i < NODES; i++) {
-		assert_int_equal(spread_unclaim(&c[i].w, 77), 0);
-		fab_close(c[i].fab);
-		shm_map_close(c[i].map);
-	}
-}
-
-static void list_members(struct rig *r, unsigned which)
-{
-	r->list[0] = '\0';
-	for (unsigned i = 0; i < NODES; i++)
-		if (which >> i & 1)
-			snprintf(r->list + strlen(r->list), 80, "%s%s", r->list[0] ? "," : "",
-				 r->pool[i].name);
-}
-
-/*
- * The last pool leaves and returns.  Whoever works by the old record is told at his next operation
- * that starts 1 ms later; what stays where it was is kept each time; of what a node had before the
- * others had it nothing is found, although it lies there still.
- */
-static void test_members_change(void **state)
-{
-	const struct timespec sample = {.tv_nsec = 3000000};
-	struct rig r;
-	unsigned kept = 0, moved = 0;
-
-	open_rig(&r);
-	uint64_t leaver = 0;
-
-	for (unsigned m = 0; m < NODES; m++)
-		if (r.record.member[m].weight == spread_weight(r.pool[2].plan.pool_bytes))
-			leaver = r.record.member[m].id;
-	for (unsigned n = 0; n < KEYS; n++)
-		assert_int_equal(set(&r, n, 1), 0);
-	change_members(&r, 3);
-	nanosleep(&sample, NULL);
-	for (unsigned n = 0; n < 300; n++) {
-		struct cache_value v;
-
-		assert_int_equal(session_get(r.session, key_of(n), &v), FORGE_E_SPREAD);
-		assert_int_equal(set(&r, n, 9), FORGE_E_SPREAD);
-		assert_int_equal(session_delete(r.session, key_of(n)), FORGE_E_SPREAD);
-	}
-	assert_int_equal(session_flush(r.session), FORGE_E_SPREAD);
-	detach(&r);
-	struct client *stranger;
-	struct client_options options = {0};
-
-	/* The old list, and the one who left by himself. */
-	assert_int_equal(client_open(r.list, &options, &stranger, error, sizeof(error)),
-			 FORGE_E_INVAL);
-	assert_non_null(strstr(error, "taken out"));
-	assert_int_equal(client_open(r.pool[2].name, &options, &stranger, error, sizeof(error)),
-			 FORGE_E_INVAL);
-	list_members(&r, 3);
-	attach(&r);
-	for (unsigned n = 0; n < KEYS; n++) {
-		int had_it = r.record.member[member_of(&r, n)].id == leaver;
-
-		assert_int_equal(version_of(&r, n), had_it ? -1 : 1);
-		if (n % 2)
-			assert_int_equal(set(&r, n, 2), 0);
-	}
-	detach(&r);
-	change_members(&r, 7);
-	list_members(&r, 7);
-	attach(&r);
-	learn(&r);
-	assert_int_equal(r.record.epoch, 3);
-	for (unsigned n = 0; n < KEYS; n++) {
-		int is_back = r.record.member[member_of(&r, n)].id == leaver;
-
-		assert_int_equal(version_of(&r, n), is_back ? -1 : n % 2 ? 2 : 1);
-		kept += !is_back;
-		moved += is_back;
-	}
-	assert_true(kept > KEYS / 3 && moved > KEYS / 4);
-	/* Now the others get back what they had: they are flushed. */
-	detach(&r);
-	change_members(&r, 3);
-	list_members(&r, 3);
-	attach(&r);
-	for (unsigned n = 0; n < KEYS; n++)
-		assert_int_equal(version_of(&r, n), -1);
-	close_rig(&r);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -761,7 +625,6 @@ int main(void)
 	    cmocka_unit_test(test_alone),
 	    cmocka_unit_test(test_open_without),
 	    cmocka_unit_test(test_times),
-	    cmocka_unit_test(test_members_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,7 +136,7 @@ def a_trace_has_the_same_hit_ratio(t):
         f.write(struct.pack(f"<{len(ids)}I", *ids))
     found = {}
     for way in ("mapped", "far"):
-        node = serve(t, "--size", "640K", "--object-bytes", "264")
+        node = serve(t, "--size", "648K", "--object-bytes", "264")
         run = t.forge("replay", "--pool", t.pool if way == "mapped" else t.url + PATIENT,
                       "--value-bytes",
                       "256", "--verify", "--seed", "7", "--json", "-", t.path("ids.u32"))

@@ -51,7 +51,7 @@ static uint64_t wide_field(unsigned width)
 static void test_constants(void **state)
 {
 	assert_memory_equal(&(uint64_t){LAYOUT_MAGIC}, "FRGPOOL1", 8);
-	assert_int_equal(LAYOUT_SUPERBLOCK_BYTES, 4096);
+	assert_int_equal(LAYOUT_SUPERBLOCK_BYTES, 12288);
 	assert_int_equal(LAYOUT_CURSORS_BYTES, 64);
 	assert_int_equal(LAYOUT_REGISTRY_BYTES, 64);
 	assert_int_equal(LAYOUT_STATS_WORDS, 32);
