@@ -25,7 +25,7 @@
 
 struct config {
 	const char *pool, *leave;
-	bool set, lost, force;
+	bool set, lost, force, dry_run;
 	const char *key_file;
 };
 
@@ -39,6 +39,8 @@ static const struct opt options[] = {
     OPT_FLAG(struct config, lost, "lost", 0,
 	     "With --set: go on although some that are to leave cannot be reached; they must never "
 	     "come back with their memory."),
+    OPT_FLAG(struct config, dry_run, "dry-run", 0,
+	     "With --set: say what would become of each memory node, and change nothing."),
     OPT_FLAG(struct config, force, "force", 0,
 	     "With --set: also after a change that was cut off, and over what nodes hold that were "
 	     "caches of their own."),
@@ -519,7 +521,10 @@ static int set(struct change *c)
 	if (getrandom(&c->token, sizeof(c->token), 0) != (ssize_t)sizeof(c->token))
 		return tool_fail(&command_spread, "the kernel has no random number");
 	c->token |= 1;
-	status = write_all(c);
+	if (c->config->dry_run)
+		printf("nothing was changed; without --dry-run:\n");
+	else
+		status = write_all(c);
 	for (unsigned i = 0; i < c->count && !status; i++)
 		print_step(c, &c->nodes[i]);
 	for (unsigned i = 0; i < c->away_count && !status; i++)
@@ -588,9 +593,10 @@ static int run(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	tool_use_key_file(config.key_file);
-	if (!config.set && (config.leave || config.lost || config.force))
-		return tool_fail(&command_spread,
-				 "--leave, --lost and --force are for changes: add --set");
+	if (!config.set && (config.leave || config.lost || config.force || config.dry_run))
+		return tool_fail(
+		    &command_spread,
+		    "--leave, --lost, --dry-run and --force are for changes: add --set");
 	status = reach_all(&change);
 	if (!status)
 		status = find_before(&change);

@@ -245,7 +245,11 @@ def members_come_and_go(t):
     assert b"already" in t.forge("spread", "--pool", four, "--set").expect(0).out
     t.forge("spread", "--pool", three, "--set").expect(2, err=("not named", "--leave", "--lost"))
     t.forge("spread", "--pool", three, "--leave", nodes.all(3)).expect(2, err="--set")
-    t.forge("spread", "--pool", three, "--leave", nodes.all(3), "--set").expect(0)
+    leave = ("spread", "--pool", three, "--leave", nodes.all(3), "--set")
+    said = t.forge(*leave, "--dry-run").expect(0).out.decode()
+    assert said.startswith("nothing was changed") and said.count("what it held is forgotten") == 3, said
+    assert keys(t, four) == grown
+    assert said.split("\n", 1)[1] == t.forge(*leave).expect(0).out.decode(), said
     t.forge("get", "--pool", nodes.all(3), "key1").expect(2, err="taken out")
     # The three got back what they had when there were three: whoever did is emptied.
     t.forge("set", "--pool", three, "new", "1").expect(0)
