@@ -260,6 +260,8 @@ static void print_members(const struct change *c)
 		for (unsigned i = 0; i < c->count; i++)
 			if (c->nodes[i].view.epoch && c->nodes[i].id == member->id) {
 				name = c->nodes[i].name;
+				if (c->nodes[i].pool.pool_id != member->id)
+					away = ": another pool, in a lost one's place";
 				/* Shared memory outlives who serves it. */
 				if (!link_is_served(c->nodes[i].link))
 					away = ": its memory is there, but no node serves it";
@@ -277,6 +279,9 @@ static void print_members(const struct change *c)
 	}
 	text_table_print(t, stdout);
 	text_table_close(t);
+	printf(
+	    "\nmember: its id, for good; weight: the size it joined with, which decides its share; "
+	    "share: of all keys\n");
 }
 
 /* ---- what there is to be ------------------------------------------------------------------ */

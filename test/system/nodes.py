@@ -500,8 +500,11 @@ def a_new_node_is_not_taken_for_another(t):
     t.on_pool("get", "k").expect(2, err=("used as one of its own", "format it anew"))
     nodes.nodes[2].end()
     nodes.again(2)
+    assert b"in a lost one's place" not in t.on_pool("spread").expect(0).out
     t.on_pool("set", "k", "w").expect(0)
     t.on_pool("get", "k").expect(0, b"w")
+    shown = t.on_pool("spread").expect(0).out.decode()
+    assert shown.count("another pool, in a lost one's place") == 1 and "share: of all keys" in shown, shown
 
 
 @case
