@@ -7,7 +7,11 @@
  *     last seen; and some of the dead map, if compaction may be the better way
  *   2 move head on (ring.h)
  *   3 CAS the chunk words and nodes; behind that READ the registry, rows, TWIMs and dead words
- * If a claim of step 3 is lost, what was READ beside it does not fit any more, and is READ again.
+ * A node that is alone counts every hit itself: it READs neither rows nor the registry, but for a
+ * look who is there at most every 20 ms (collect_company()).  It misses what a node flushes that
+ * joined in between; such counts stay in the rows and are added to those of their next owners,
+ * once. If a claim of step 3 is lost, what was READ beside it does not fit any more, and is READ
+ * again.
  */
 #include "cache/evict.h"
 
@@ -132,9 +136,12 @@ static uint32_t group_reads(void *context, const struct ring_claimed *claimed, u
 	uint32_t count = 0, row_words = p->ofm_row_bytes / 8, from = batch->from;
 
 	/* First, so that the rows hold what a node says it has flushed. */
-	ops[count++] =
-	    fab_read(FAB_EVICTION, p->registry_offset, s->lines, p->cn_max * LAYOUT_REGISTRY_BYTES);
-	for (uint32_t i = 0; i < n;) {
+	if (!s->alone)
+		ops[count++] = fab_read(FAB_EVICTION, p->registry_offset, s->lines,
+					p->cn_max * LAYOUT_REGISTRY_BYTES);
+	else
+		memset(s->rows + (uint64_t)from * row_words, 0, (size_t)n * p->ofm_row_bytes);
+	for (uint32_t i = 0; i < n && !s->alone;) {
 		/* One READ for a run of rows that lie side by side. */
 		uint64_t first = claimed[i].position;
 		uint32_t run = 1;
@@ -153,7 +160,7 @@ static uint32_t group_reads(void *context, const struct ring_claimed *claimed, u
 		    s->twims + (uint64_t)(from + i) * p->group_objects,
 		    claimed[i].object_count * TWIM_BYTES);
 	/* What others saw die; alone, this node has seen it all itself. */
-	if (!cn_is_alone(batch->c->cn))
+	if (!s->alone)
 		for (uint32_t i = 0; i < n; i++)
 			ops[count++] =
 			    fab_read(FAB_EVICTION, plan_dead_address(p, claimed[i].chunk),
@@ -231,7 +238,7 @@ int collect_row_is_still(const struct cache *c, uint32_t ring, uint64_t position
 {
 	const struct evict_scratch *s = c->evict;
 
-	for (uint32_t i = 0; i < c->cn->pool->plan.cn_max; i++)
+	for (uint32_t i = 0; i < c->cn->pool->plan.cn_max && !s->alone; i++)
 		if (i != c->cn->member.cn && registry_state(s->lines[i].id) == REGISTRY_LIVE &&
 		    s->lines[i].flushed[ring] <= position)
 			return 0;
@@ -249,7 +256,7 @@ static MAY_WAIT int wait_for_flushes(struct cache *c, struct evict_scratch *s, u
 	uint32_t asleep;
 	int looked = 0, status = 0;
 
-	if (!pool_rule(c->cn->pool, RULE_EVICT_WAITS_FLUSH))
+	if (s->alone || !pool_rule(c->cn->pool, RULE_EVICT_WAITS_FLUSH))
 		return 0;
 	while (unflushed(c, s, ring, upto, 0, &asleep) > 0) {
 		c->count.flush_waits += !looked;
@@ -355,6 +362,8 @@ int collect(struct cache *c, uint32_t ring, uint32_t count, uint32_t merge_min, 
 {
 	struct evict_scratch *s = c->evict;
 	uint32_t had = 0;
+
+	s->alone = (uint8_t)cn_is_alone(c->cn);
 	int status = claim(c, ring, count, n);
 
 	while (!status && *n > had) {

@@ -22,6 +22,7 @@ struct evict_scratch {
 	struct layout_registry *lines;				      /* [cn_max] */
 	struct ring_view view; /* of ring `viewed`; RING_QUEUES: none */
 	uint32_t viewed;
+	uint8_t alone;	   /* of the batch: no other node counted hits */
 	uint8_t compacted; /* the last time there was a group worth it */
 	uint8_t emptied;   /* at the last look no ring held a group */
 };
