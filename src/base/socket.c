@@ -22,14 +22,17 @@ uint16_t socket_port(int fd)
 bool socket_is_left_behind(const struct sockaddr_un *a)
 {
 	struct stat st;
+	int error = errno;
 
 	if (lstat(a->sun_path, &st) || !S_ISSOCK(st.st_mode))
 		return false;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* One of another type: who is there says so, also when he does not listen yet. */
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	bool refused =
 	    fd >= 0 && connect(fd, (const struct sockaddr *)a, sizeof(*a)) && errno == ECONNREFUSED;
 
 	if (fd >= 0)
 		close(fd);
+	errno = error;
 	return refused;
 }

@@ -14,7 +14,9 @@
 /* The port that an IPv4 or IPv6 socket is bound to, in host order; 0 if none can be told. */
 uint16_t socket_port(int fd);
 
-/* Is at that path a Unix socket whose server is gone?  It takes a connection to know. */
+/* Is at that path a Unix socket whose server is gone?  Keeps errno.  Who has it and does not listen
+ * yet is not.
+ */
 bool socket_is_left_behind(const struct sockaddr_un *);
 
 #endif

@@ -102,8 +102,8 @@ static int fail_connect(const char *where, uint32_t deadline_ms, struct error_ou
 				      "%s: something that is no socket has this name: check it",
 				      where);
 		return REFUSE(e, FORGE_E_NODE,
-			      "no node listens on %s: start 'forge node --listen %s', or check the "
-			      "name",
+			      "no node listens on %s: start 'forge node --listen %s', wait until "
+			      "it is ready, or check the name",
 			      where, where);
 	case ECANCELED:
 		return REFUSE(e, FORGE_E_NODE, "connecting to %s was given up", where);

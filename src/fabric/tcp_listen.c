@@ -1,4 +1,9 @@
-/* tcp_listen.c: the sockets a node listens on. */
+/*
+ * tcp_listen.c: the sockets a node listens on.
+ *
+ * A node takes its addresses before it makes its memory, which may last, lest it make it in vain.
+ * It listens when it can serve: until then who connects is refused at once, by the kernel.
+ */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/log.h"
 #include "base/socket.h"
 #include "fabric/tcp_place.h"
 #include "fabric/tcp_server_inside.h"
@@ -72,7 +78,7 @@ static int listen_unix(const char *where, const struct tcp_place *p, struct tcp_
 		return refuse_path(where, p->path, e);
 	/* As the pool's: its owner and group, whatever the umask. */
 	strcpy(out->path, p->path);
-	if (chmod(p->path, 0660) || listen(out->fd, LISTEN_BACKLOG))
+	if (chmod(p->path, 0660))
 		return REFUSE(e, FORGE_E_SYSTEM, "cannot listen on %s: %m", where);
 	snprintf(out->name, sizeof(out->name), "%s", where);
 	return FORGE_OK;
@@ -93,16 +99,28 @@ static int is_loopback(const struct sockaddr *a)
 	return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
 }
 
+static void reuse_address(int fd, int on)
+{
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+}
+
+/*
+ * Two sockets that may both reuse an address can both be bound to it until one listens.  So this
+ * one may not as long as it only is bound, but where it has to: old connections are about.
+ */
 static int bind_to(const struct addrinfo *a, struct tcp_listener *out)
 {
-	const int on = 1;
-
 	out->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (out->fd < 0)
 		return -1;
-	setsockopt(out->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(out->fd, a->ai_addr, a->ai_addrlen) || listen(out->fd, LISTEN_BACKLOG))
+	if (bind(out->fd, a->ai_addr, a->ai_addrlen) == 0)
+		return 0;
+	if (errno != EADDRINUSE)
 		return -1;
+	reuse_address(out->fd, 1);
+	if (bind(out->fd, a->ai_addr, a->ai_addrlen))
+		return -1;
+	reuse_address(out->fd, 0);
 	return 0;
 }
 
@@ -147,6 +165,17 @@ int tcp_listen_open(const char *where, struct tcp_listener *out, char *error_tex
 	if (status)
 		tcp_listen_close(out);
 	return status;
+}
+
+int tcp_listen_begin(const struct tcp_listener *l)
+{
+	/* Its connections inherit it, and keep nobody from the address when they are old. */
+	if (!l->is_unix)
+		reuse_address(l->fd, 1);
+	if (listen(l->fd, LISTEN_BACKLOG) == 0)
+		return FORGE_OK;
+	log_error("cannot listen on %s: %m", l->name);
+	return FORGE_E_SYSTEM;
 }
 
 void tcp_listen_close(struct tcp_listener *l)

@@ -96,12 +96,13 @@ const char *tcp_server_address_of_network(const struct tcp_server *s)
 	return NULL;
 }
 
-static int listen_in_epoll(struct tcp_server *s)
+static int listen_all_begin(struct tcp_server *s)
 {
 	for (unsigned i = 0; i < s->listener_count; i++) {
 		struct epoll_event event = {.events = EPOLLIN, .data.ptr = &s->listeners[i]};
 
-		if (epoll_ctl(s->threads[0]->epoll, EPOLL_CTL_ADD, s->listeners[i].fd, &event))
+		if (tcp_listen_begin(&s->listeners[i]) ||
+		    epoll_ctl(s->threads[0]->epoll, EPOLL_CTL_ADD, s->listeners[i].fd, &event))
 			return FORGE_E_SYSTEM;
 	}
 	return FORGE_OK;
@@ -132,7 +133,7 @@ int tcp_server_start(struct tcp_server *s, void *mem, uint64_t bytes,
 {
 	memory_init(&s->memory, NULL, mem, bytes);
 	s->calls = *calls;
-	int status = listen_in_epoll(s);
+	int status = listen_all_begin(s);
 
 	return status ? status : threads_start(s);
 }

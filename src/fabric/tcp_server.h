@@ -69,7 +69,7 @@ struct tcp_server_counts {
 };
 
 /*
- * Bind and listen on all addresses.  Who connects now waits for tcp_server_start().
+ * Take all addresses, so that nobody else can.  Who connects is refused until tcp_server_start().
  * 0, FORGE_E_INVAL, FORGE_E_SYSTEM, FORGE_E_NO_MEMORY, with a sentence that names the address.
  */
 int tcp_server_open(const struct tcp_server_settings *, char *error_text, size_t error_bytes,
@@ -82,8 +82,8 @@ const char *tcp_server_address(const struct tcp_server *, unsigned index);
 const char *tcp_server_address_of_network(const struct tcp_server *);
 
 /*
- * Start the threads, over [mem, mem + bytes), 8-aligned and whole words.  calls is copied.
- * 0 or FORGE_E_SYSTEM, _NO_MEMORY.
+ * Listen, and start the threads, over [mem, mem + bytes), 8-aligned and whole words.  calls is
+ * copied. 0 or FORGE_E_SYSTEM, _NO_MEMORY.
  */
 int tcp_server_start(struct tcp_server *, void *mem, uint64_t bytes,
 		     const struct tcp_server_calls *calls);

@@ -161,9 +161,11 @@ void tcp_thread_close_all(struct tcp_thread *);
 
 /* ---- tcp_listen.c ------------------------------------------------------------------------- */
 
-/* Bind and listen.  0, FORGE_E_INVAL or FORGE_E_SYSTEM with a sentence. */
+/* Bind, so that nobody else can.  0, FORGE_E_INVAL or FORGE_E_SYSTEM with a sentence. */
 int tcp_listen_open(const char *where, struct tcp_listener *out, char *error_text,
 		    size_t error_bytes);
+/* Who connects is refused until then.  0, or FORGE_E_SYSTEM, which is logged. */
+int tcp_listen_begin(const struct tcp_listener *);
 void tcp_listen_close(struct tcp_listener *);
 
 /* Accept one and set its options; the descriptor, or -1 with errno. */

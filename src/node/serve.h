@@ -18,8 +18,8 @@ struct node_server;
 #define NODE_SPIN_US 50u
 
 /*
- * Listen on a list of addresses with commas between them (fabric/tcp_place.h).  Who connects waits
- * for node_server_start().  settings need no listen.
+ * Take a list of addresses with commas between them (fabric/tcp_place.h).  Who connects is refused
+ * until node_server_start().  settings need no listen.
  * 0, FORGE_E_INVAL, FORGE_E_SYSTEM or FORGE_E_NO_MEMORY, with the reason and the remedy.
  */
 int node_server_open(const char *addresses, const struct tcp_server_settings *settings,

@@ -133,6 +133,8 @@ static _Noreturn void be_echo(struct server_seen *seen, const char *where)
 
 	if (tcp_listen_open(where, &listener, error, sizeof(error)))
 		bench_die(error);
+	if (tcp_listen_begin(&listener))
+		bench_die("listen");
 	if (pthread_create(&thread, NULL, echo_main, &listener))
 		bench_die("pthread_create");
 	report(seen, listener.name, NULL, NULL);

@@ -253,6 +253,58 @@ static void test_connections_max(void **state)
 	close_world(&w);
 }
 
+static int open_at(const char *where, struct tcp_server **out)
+{
+	struct tcp_server_settings settings = {.listen = &where, .listen_count = 1, .threads = 1};
+	char error[512];
+	int status = tcp_server_open(&settings, error, sizeof(error), out);
+
+	if (status)
+		assert_non_null(strstr(error, "another server listen"));
+	return status;
+}
+
+/* Long before it serves a node has its address: it refuses who connects, and who wants it, too. */
+static void refuse_until_started(const char *where)
+{
+	struct tcp_settings s = {.where = where, .deadline_ms = 5000};
+	const struct tcp_server_calls calls = {0};
+	struct tcp_server *server, *other = NULL;
+	struct wire_welcome welcome;
+	struct fab *f = NULL;
+	uint64_t mem[8] = {0};
+	char error[512];
+
+	tcp_instance(s.instance);
+	assert_int_equal(open_at(where, &server), FORGE_OK);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(open_at(where, &other), FORGE_E_SYSTEM);
+	assert_int_equal(tcp_open(&s, &welcome, error, sizeof(error), &f), FORGE_E_NODE);
+	assert_non_null(strstr(error, "wait until it is ready"));
+	assert_int_equal(tcp_server_start(server, mem, sizeof(mem), &calls), FORGE_OK);
+	f = must_open(&s);
+	assert_int_equal(open_at(where, &other), FORGE_E_SYSTEM);
+	/* The node ends first, so its side of the connection lingers. */
+	tcp_server_close(server);
+	fab_close(f);
+}
+
+static void test_refused_until_started(void **state)
+{
+	struct tcp_server *any;
+	char where[300], path[300];
+
+	assert_int_equal(open_at(places[0], &any), FORGE_OK);
+	snprintf(where, sizeof(where), "%s", tcp_server_address(any, 0));
+	tcp_server_close(any);
+	snprintf(path, sizeof(path), "%s-refuse-%ld", places[1], (long)getpid());
+	/* The second time there are old connections about. */
+	for (unsigned i = 0; i < 2; i++) {
+		refuse_until_started(where);
+		refuse_until_started(path);
+	}
+}
+
 /* Who says nothing is not waited for; others come and go meanwhile. */
 static void test_silent_client(void **state)
 {
@@ -355,6 +407,7 @@ int main(void)
 	    cmocka_unit_test(test_control),
 	    cmocka_unit_test(test_10000_connects_leak_nothing),
 	    cmocka_unit_test(test_connections_max),
+	    cmocka_unit_test(test_refused_until_started),
 	    cmocka_unit_test(test_silent_client),
 	    cmocka_unit_test(test_alone),
 	    cmocka_unit_test(test_close_amid_work),

@@ -17,6 +17,7 @@
 #include "base/compiler.h"
 #include "fabric/tcp_dial.h"
 #include "fabric/tcp_place.h"
+#include "fabric/tcp_server_inside.h"
 #include "under_test.h"
 
 const char *const places[2] = {"tcp://127.0.0.1:0", "unix:/tmp/forge-tcp-test"};
@@ -105,6 +106,8 @@ void open_world(struct world *w, const char *place, struct tcp_server_settings s
 	    mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (tcp_server_open(&settings, error, sizeof(error), &w->server))
 		fail_msg("%s", error);
+	/* As one that serves does, ahead: a client need not wait until it does. */
+	assert_int_equal(tcp_listen_begin(&w->server->listeners[0]), FORGE_OK);
 	snprintf(w->where, sizeof(w->where), "%s", tcp_server_address(w->server, 0));
 }
 
