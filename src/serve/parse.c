@@ -414,12 +414,33 @@ static enum parse_result parse_verbosity(struct parser *p, const struct line *l,
 	return PARSE_REQUEST;
 }
 
+static enum parse_result close_with(struct request *r, const char *error)
+{
+	r->kind = REQUEST_CLOSE;
+	r->quiet = false;
+	r->error = error;
+	return PARSE_REQUEST;
+}
+
+/*
+ * Keys are not dumped by commands: what a memcached with -X says.  memcached-tool waits for END or
+ * the end of the connection, whatever the line says, and END alone would be an empty cache.
+ */
+static bool is_metadump(const struct line *l)
+{
+	return token_is(l->tokens[0], "lru_crawler") && l->count > 1 &&
+	       (token_is(l->tokens[1], "metadump") || token_is(l->tokens[1], "mgdump"));
+}
+
 /* stats [group] */
 static enum parse_result parse_stats(struct parser *p, const struct line *l, struct request *r)
 {
 	r->kind = REQUEST_STATS;
 	r->quiet = false;
 	r->key_bytes = 0;
+	if (l->count > 1 && token_is(l->tokens[1], "cachedump"))
+		return parse_refuse(p, r, "CLIENT_ERROR stats cachedump not allowed", false,
+				    PARSE_NO_BLOCK);
 	if (l->count > 1 && !take_key(r, l->tokens[1]))
 		return parse_refuse(p, r, PARSE_BAD_LINE, false, PARSE_NO_BLOCK);
 	return PARSE_REQUEST;
@@ -466,19 +487,13 @@ static enum parse_result parse_words(struct parser *p, const struct line *l, str
 		r->kind = REQUEST_QUIT;
 		return PARSE_REQUEST;
 	}
+	if (is_metadump(l))
+		return close_with(r, "ERROR metadump not allowed");
 	/* Those which take keys come here only without any. */
 	if (token_is(command, "get") || token_is(command, "gets") || token_is(command, "gat") ||
 	    token_is(command, "gats"))
 		return parse_refuse(p, r, PARSE_BAD_LINE, false, PARSE_NO_BLOCK);
 	return parse_refuse(p, r, "ERROR", false, PARSE_NO_BLOCK);
-}
-
-static enum parse_result close_with(struct request *r, const char *error)
-{
-	r->kind = REQUEST_CLOSE;
-	r->quiet = false;
-	r->error = error;
-	return PARSE_REQUEST;
 }
 
 /* Somebody who takes us for a web server would read our errors as if they were a page. */

@@ -279,6 +279,12 @@ static void put_slabs(const struct stats_out *o)
 	put_u64(o, "total_malloced", f.chunk_bytes);
 }
 
+/* What memcached says unless it was told to count sizes. */
+static void put_sizes(const struct stats_out *o)
+{
+	put(o, "sizes_status", "disabled");
+}
+
 /* Where the server listens; connections belong to their threads and are not looked into. */
 static void put_conns(const struct stats_out *o)
 {
@@ -310,7 +316,7 @@ bool server_stats(void *context, struct executor *e, const struct request *r)
 		void (*put)(const struct stats_out *);
 	} groups[] = {
 	    {"", put_general},	  {"settings", put_settings}, {"items", put_items},
-	    {"slabs", put_slabs}, {"conns", put_conns},
+	    {"slabs", put_slabs}, {"sizes", put_sizes},	      {"conns", put_conns},
 	};
 	struct server_thread *t = context;
 	struct stats_out o = {t->server, e, r};

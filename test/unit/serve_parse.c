@@ -202,6 +202,10 @@ static void other_commands_and_their_errors(void **state)
 	expect("verbosity 1\r\nverbosity 0 noreply\r\n", "verbosity\nverbosity quiet\n");
 	expect("version\nstats\r\nstats items\r\n", "version\nstats group=\nstats group=items\n");
 	expect("bogus\r\nGET a\r\n\r\n", "error: ERROR\nerror: ERROR\n" BAD_LINE);
+	expect("stats cachedump 1 0\r\nstats cachedump\r\nlru_crawler\r\n",
+	       "error: CLIENT_ERROR stats cachedump not allowed\n"
+	       "error: CLIENT_ERROR stats cachedump not allowed\nerror: ERROR\n");
+	expect("lru_crawler metadump all\r\nmn\r\n", "close: ERROR metadump not allowed\n");
 	expect("quit\r\nmn\r\n", "quit\n");
 	expect("GET / HTTP/1.0\r\n\r\n", "close: \n");
 }
