@@ -102,8 +102,13 @@ int attachment_open(const char *name, const struct client_options *options, stru
 	int status =
 	    link_open_with(name, 0, options->access, cancel, &a->link, error_text, error_bytes);
 
-	if (!status)
-		status = look(a, error_text, error_bytes);
+	if (!status) {
+		char why[320];
+
+		status = look(a, why, sizeof(why));
+		if (status)
+			snprintf(error_text, error_bytes, "%s: %s", name, why);
+	}
 	if (status) {
 		attachment_drop(a);
 		return status;

@@ -286,8 +286,16 @@ static int judge_all(struct client *c, struct found *f, struct error_out *e)
 
 	for (uint32_t i = 0; i < c->name_count && !status; i++) {
 		f[i].member = -1;
-		if (f[i].attachment)
-			status = judge(&f[i], e);
+		if (!f[i].attachment)
+			continue;
+		status = judge(&f[i], e);
+		/* Lost since it was reached: the others may be enough. */
+		if (status == FORGE_E_NODE && c->name_count > 1) {
+			snprintf(f[i].why, sizeof(f[i].why), "%s", e->text);
+			attachment_drop(f[i].attachment);
+			f[i].attachment = NULL;
+			status = 0;
+		}
 	}
 	if (status)
 		return status;

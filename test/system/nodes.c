@@ -25,6 +25,7 @@
 #include "cache/scan.h"
 #include "client/refused.h"
 #include "client/view.h"
+#include "fabric/fault.h"
 #include "fabric/shm.h"
 #include "pool/spread.h"
 #include "support/clean.h"
@@ -572,6 +573,45 @@ static void test_open_without(void **state)
 /* ---- time --------------------------------------------------------------------------------- */
 
 /* Each node counts its own time; values live as long as the caller said on all of them. */
+/* Everything on the way to one of the nodes is lost at a verb. */
+struct loss {
+	uint64_t pool_id;
+	struct fault_plan plan;
+};
+
+static int lose_one(void *context, uint64_t pool_id, struct fab *inner, struct fab **out)
+{
+	struct loss *l = context;
+
+	*out = inner;
+	return pool_id == l->pool_id ? fault_open(inner, &l->plan, out) : 0;
+}
+
+/* Whichever verb is the last, from the first look at who it is to the joining of it. */
+static void test_lost_at_opening(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	open_rig(&r);
+	detach(&r);
+	l.pool_id = r.record.member[1].id;
+	l.plan.lost = 1;
+	for (uint64_t at = 1; l.plan.lost; at++) {
+		struct client_options options = {
+		    .session_count = 1, .wrap = lose_one, .wrap_context = &l, .seed = 1};
+		struct client *client;
+
+		l.plan = (struct fault_plan){.lose_at = at};
+		if (client_open(r.list, &options, &client, error, sizeof(error)))
+			fail_msg("lost at verb %u: %s", (unsigned)at, error);
+		client_close(client);
+		assert_true(at < 1000);
+	}
+	for (unsigned i = 0; i < NODES; i++)
+		own_pool_forget(&r.pool[i]);
+}
+
 static void test_times(void **state)
 {
 	const struct timespec nap = {.tv_nsec = 60000000};
@@ -624,6 +664,7 @@ int main(void)
 	    cmocka_unit_test(test_all_lost),
 	    cmocka_unit_test(test_alone),
 	    cmocka_unit_test(test_open_without),
+	    cmocka_unit_test(test_lost_at_opening),
 	    cmocka_unit_test(test_times),
 	};
 
