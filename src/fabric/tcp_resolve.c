@@ -166,10 +166,19 @@ static int begin(struct lookup *l, const char *host)
 	return error;
 }
 
-/* The lookup of that name, new or not, with the caller among those who wait; or NULL with errno. */
+/* Of two that may be NULL the one whose answer came first. */
+static struct lookup *earlier(struct lookup *a, struct lookup *b)
+{
+	return a && a->done_ms <= b->done_ms ? a : b;
+}
+
+/*
+ * The lookup of that name, new or not, with the caller among those who wait; or NULL with errno.
+ * An answer nobody waits for is kept while there is room for others.
+ */
 static struct lookup *join(const char *host)
 {
-	struct lookup *empty = NULL;
+	struct lookup *empty = NULL, *kept = NULL;
 
 	for (unsigned i = 0; i < RESOLVE_HOSTS_MAX; i++) {
 		struct lookup *l = &lookups[i];
@@ -181,7 +190,13 @@ static struct lookup *join(const char *host)
 		} else if (strcmp(l->host, host) == 0) {
 			l->waiting++;
 			return l;
+		} else if (l->state == DONE && l->waiting == 0) {
+			kept = earlier(kept, l);
 		}
+	}
+	if (!empty && kept) {
+		lookup_free(kept);
+		empty = kept;
 	}
 	errno = empty ? begin(empty, host) : EBUSY;
 	if (errno)
