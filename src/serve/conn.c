@@ -2,8 +2,10 @@
 #include "serve/conn.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -544,6 +546,24 @@ void conn_start(struct conn *c, struct conn_worker *w)
 	go_on(c, true);
 }
 
+/*
+ * Nothing came of it for so long, and it took nothing.  The kernel has room for megabytes, and says
+ * that there is room only after a good part of them has gone: a slow reader is seen by what is
+ * left.
+ */
+static bool is_idle(struct conn *c, const struct conn_worker *w)
+{
+	int left;
+
+	if (c->errands || w->now_ms - c->active_ms < w->idle_timeout_ms)
+		return false;
+	if (!c->unsent || ioctl(c->socket.fd, SIOCOUTQ, &left) || left == c->queued)
+		return true;
+	c->queued = left;
+	c->active_ms = w->now_ms;
+	return false;
+}
+
 void conn_tick(struct conn_worker *w)
 {
 	struct conn *next;
@@ -552,8 +572,7 @@ void conn_tick(struct conn_worker *w)
 	w->now_ms = now_ns(w) / 1000000;
 	for (struct conn *c = w->first; c; c = next) {
 		next = c->next;
-		if (w->idle_timeout_ms && !c->errands &&
-		    w->now_ms - c->active_ms >= w->idle_timeout_ms) {
+		if (w->idle_timeout_ms && is_idle(c, w)) {
 			counts_up(&w->counts.connections_idle_closed);
 			end(c);
 		} else if (c->held && c->held_bytes == 0) {

@@ -66,6 +66,7 @@ struct conn {
 	size_t held_at, held_bytes, held_room, held_need;
 	char *unsent;
 	size_t unsent_at, unsent_bytes;
+	int queued; /* in the kernel, when it was last asked for fear of being idle */
 };
 
 /* A request that was parsed ahead, and where: to go back there if it has to wait. */

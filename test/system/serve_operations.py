@@ -159,6 +159,27 @@ def idle_connections_end(t):
 
 
 @case
+def who_takes_a_reply_slowly_is_not_idle(t):
+    """The kernel has room for megabytes, and says nothing for seconds while it is being taken."""
+    s = Server(t, "-m", "32", "--idle-timeout", "1s")
+    s.say(b"set big 0 0 900000\r\n" + bytes(900000) + b"\r\n", b"STORED\r\n")
+    slow, asleep = s.connect(), s.connect()
+    wanted = 20 * (len(b"VALUE big 0 900000\r\n") + 900000 + len(b"\r\nEND\r\n"))
+    for one in slow, asleep:
+        one.send(20 * b"get big\r\n")
+    start, got = time.monotonic(), 0
+    while time.monotonic() - start < 8:
+        got += len(slow.socket.recv(20000))
+        time.sleep(0.05)
+    while got < wanted:
+        more = len(slow.socket.recv(1 << 20))
+        assert more, f"closed after {got} bytes"
+        got += more
+    # The other one took nothing all the time.
+    assert len(asleep.closes()) < wanted
+
+
+@case
 def a_delayed_flush_comes_and_can_be_replaced(t):
     s = Server(t, "-m", "16", "-t", "2")
     s.say(b"set a 0 0 1\r\nx\r\nflush_all 1\r\nget a\r\n",
