@@ -70,7 +70,7 @@ static int map_fd(const struct shm_place *p, int fd, struct error_out e, struct 
 	int status = export_bytes(p, fd, e, &map->bytes);
 	struct stat s;
 
-	if (status == FORGE_OK && !read_only)
+	if (status == FORGE_OK && !read_only && !(map->flags & SHM_MAP_RESERVED))
 		status = shm_export_reserve(p, fd, map->bytes, e);
 	if (status != FORGE_OK)
 		return status;

@@ -26,6 +26,7 @@
 /* Flags of shm_map_open(). */
 #define SHM_MAP_LAZY	  0x01 /* do not pre-fault; for a tool that looks at a few pages */
 #define SHM_MAP_READ_ONLY 0x02 /* to look only: no connections, no pre-fault */
+#define SHM_MAP_RESERVED  0x04 /* by who has created it just now and holds it: it has no holes */
 
 struct shm_map;
 

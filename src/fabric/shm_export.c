@@ -3,7 +3,8 @@
  *
  * A store to a page that the file system cannot supply kills the process with SIGBUS, long after
  * anybody could explain it.  So creation reserves every byte, and opening (shm.c) reserves again,
- * which costs nothing unless somebody copied the file with holes.
+ * in case that somebody copied the file with holes: a walk over all of it, which is left out by who
+ * has just created it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,10 +74,10 @@ int shm_fail_stopped(const struct shm_place *p, struct error_out e)
 	return shm_fail(e, FORGE_E_SYSTEM, "%s: stopped by a signal before it was ready", p->where);
 }
 
-/* Reserve [0, bytes); only the holes cost anything. */
-int shm_export_reserve(const struct shm_place *p, int fd, uint64_t bytes, struct error_out e)
+static int reserve(const struct shm_place *p, const char *doing, int fd, uint64_t bytes,
+		   struct error_out e)
 {
-	int error = shm_fill_reserve(p->where, fd, bytes);
+	int error = shm_fill_reserve(p->where, doing, fd, bytes);
 	struct rlimit limit;
 
 	if (error == ECANCELED)
@@ -92,6 +93,11 @@ int shm_export_reserve(const struct shm_place *p, int fd, uint64_t bytes, struct
 	if (error != 0)
 		return shm_place_fail(p, error, "reserve space for", e);
 	return FORGE_OK;
+}
+
+int shm_export_reserve(const struct shm_place *p, int fd, uint64_t bytes, struct error_out e)
+{
+	return reserve(p, "its memory is being searched for holes", fd, bytes, e);
 }
 
 /* Create the file, still empty; its descriptor, or an error. */
@@ -115,7 +121,7 @@ int shm_export_create_empty(const struct shm_place *p, uint64_t bytes, struct er
 int shm_export_fill(const struct shm_place *p, int fd, uint64_t bytes, struct error_out e)
 {
 	return free_bytes(fd) < bytes ? fail_space(p, fd, bytes, e)
-				      : shm_export_reserve(p, fd, bytes, e);
+				      : reserve(p, "its memory is being reserved", fd, bytes, e);
 }
 
 int shm_export_create(const char *where, uint64_t bytes, int flags, char *error_text,

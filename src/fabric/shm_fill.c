@@ -59,6 +59,7 @@ static int look_up(struct walk *w, uint64_t at)
 	if (now_ns < w->say_ns)
 		return 0;
 	w->say_ns = now_ns + SAY_BETWEEN_NS;
+	/* No mistake, but by default nothing less is logged, and somebody waits without a sign. */
 	log_warn("%s: %s: %s of %s so far", w->where, w->doing, text_bytes(&done, at),
 		 text_bytes(&all, w->bytes));
 	return 0;
@@ -93,10 +94,9 @@ static int step_write(struct walk *w, uint64_t at, uint64_t bytes)
 	return posix_fallocate(w->fd, (off_t)at, (off_t)bytes);
 }
 
-int shm_fill_reserve(const char *where, int fd, uint64_t bytes)
+int shm_fill_reserve(const char *where, const char *doing, int fd, uint64_t bytes)
 {
-	struct walk w = {
-	    .where = where, .doing = "its memory is being reserved", .bytes = bytes, .fd = fd};
+	struct walk w = {.where = where, .doing = doing, .bytes = bytes, .fd = fd};
 	struct stat s;
 	int error = walk(&w, step_reserve);
 

@@ -12,10 +12,10 @@
 
 /*
  * Reserve [0, bytes) of the file; only the holes cost anything.  The file has its old size until
- * all is reserved, where the file system can do that.  where: for the log.
+ * all is reserved, where the file system can do that.  where, doing: for the log.
  * 0, or an errno: ECANCELED when asked to stop.
  */
-int shm_fill_reserve(const char *where, int fd, uint64_t bytes);
+int shm_fill_reserve(const char *where, const char *doing, int fd, uint64_t bytes);
 
 /* Fault every page in for writing, without changing a byte that others may be changing.  Likewise.
  */

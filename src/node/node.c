@@ -79,9 +79,9 @@ int node_inspect(const char *where, struct pool *out, char *error_text, size_t e
 }
 
 /* Map the export, faulted in, and connect to it. */
-static int attach(struct node *n, struct error_out e)
+static int attach(struct node *n, int map_flags, struct error_out e)
 {
-	int status = shm_map_open(n->where, 0, e.text, e.bytes, &n->map);
+	int status = shm_map_open(n->where, map_flags, e.text, e.bytes, &n->map);
 
 	if (status)
 		return status;
@@ -161,7 +161,7 @@ static int end_of_start(struct node *n)
 
 static int take_over(struct node *n, struct error_out e)
 {
-	int status = attach(n, e);
+	int status = attach(n, 0, e);
 
 	if (!status)
 		status = count_start(n, e);
@@ -178,7 +178,7 @@ static int take_over(struct node *n, struct error_out e)
 static int format(struct node *n, const struct plan *plan, struct error_out e)
 {
 	uint64_t pool_id;
-	int status = attach(n, e);
+	int status = attach(n, SHM_MAP_RESERVED, e);
 
 	if (status)
 		return status;

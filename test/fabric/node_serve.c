@@ -4,12 +4,14 @@
  * A node of this process serves a pool; clients hold the locks of compute-node ids through its
  * control requests, and directly, as a process that maps the pool does.  Each must see the other.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -21,6 +23,15 @@
 #include "fabric/tcp_control.h"
 #include "node/serve.h"
 #include "under_test.h"
+
+static uint64_t reserved_bytes;
+
+/* In place of the C library's. */
+int fallocate(int fd, int mode, off_t at, off_t bytes)
+{
+	reserved_bytes += (uint64_t)bytes;
+	return (int)syscall(SYS_fallocate, fd, mode, at, bytes);
+}
 
 struct bench {
 	char where[64];
@@ -218,6 +229,32 @@ static void test_the_pool(void **state)
 	tcp_control_close(c);
 }
 
+/* It takes seconds for each GiB, so a node that makes a pool does it once; who comes looks anew. */
+static void test_reserved_once(void **state)
+{
+	char where[64], error[1024];
+	const struct node_wish wish = {
+	    .where = where,
+	    .plan = {.pool_bytes = 8 << 20,
+		     .object_bytes = 272,
+		     .slot_words = 1,
+		     .policy = "forge"},
+	    .plan_given = true,
+	};
+	struct node *node;
+	struct shm_map *map;
+
+	snprintf(where, sizeof(where), "shm:/forge-tcp-test-%ld-once", (long)getpid());
+	reserved_bytes = 0;
+	if (node_open(&wish, &node, error, sizeof(error)))
+		fail_msg("%s", error);
+	assert_int_equal(reserved_bytes, shm_map_bytes(node_map(node)));
+	assert_int_equal(shm_map_open(wish.where, 0, error, sizeof(error), &map), 0);
+	assert_int_equal(reserved_bytes, 2 * shm_map_bytes(map));
+	shm_map_close(map);
+	assert_int_equal(node_close(node, false, error, sizeof(error)), 0);
+}
+
 static void test_lists_of_addresses(void **state)
 {
 	static const char *const bad[] = {"",	       ",",	     "shm:/x",
@@ -249,6 +286,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_locks_are_shared, open_bench, close_bench),
 	    cmocka_unit_test_setup_teardown(test_all_locks, open_bench, close_bench),
 	    cmocka_unit_test_setup_teardown(test_the_pool, open_bench, close_bench),
+	    cmocka_unit_test(test_reserved_once),
 	    cmocka_unit_test(test_lists_of_addresses),
 	};
 
