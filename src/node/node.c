@@ -277,13 +277,28 @@ static bool is_unmade(const struct node *n)
 	return bytes == 0 || (bytes == sizeof(sb) && pool_is_unmade(&sb));
 }
 
-/* It cannot be served, for that reason.  In an unmade one there is nothing that could be lost. */
+/* There is nothing in it that could be lost. */
+static int make_again(struct node *n, const struct node_wish *wish, const struct plan *plan,
+		      struct error_out e)
+{
+	if (!wish->plan_given)
+		return REFUSE(e, FORGE_E_NOT_A_POOL,
+			      "%s: the memory node that was making it ended before it was ready: "
+			      "add --size to make it",
+			      n->where);
+	snprintf(n->story, sizeof(n->story),
+		 "%s: the memory node that was making it ended before it was ready; started empty",
+		 n->where);
+	return replace(n, plan, e);
+}
+
+/* It cannot be served, for that reason. */
 static int open_damaged(struct node *n, const struct node_wish *wish, const struct plan *plan,
 			int status, const char *reason, struct error_out e)
 {
 	struct plan old;
 
-	if (wish->on_damage == NODE_DAMAGE_REFUSE && !(wish->plan_given && is_unmade(n)))
+	if (wish->on_damage == NODE_DAMAGE_REFUSE)
 		return REFUSE(e, status,
 			      "%s; to replace it, add --force, or --on-damage empty for good",
 			      reason);
@@ -314,6 +329,8 @@ static int open_existing(struct node *n, const struct node_wish *wish, const str
 		    n->where);
 	if (wish->force)
 		return replace(n, plan, e);
+	if (is_unmade(n))
+		return make_again(n, wish, plan, e);
 	status = node_inspect(n->where, &there, reason, sizeof(reason));
 	if (status)
 		return open_damaged(n, wish, plan, status, reason, e);

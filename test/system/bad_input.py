@@ -157,10 +157,11 @@ def a_pool_whose_maker_was_killed(t):
         t.on_pool("node", "--size", "4M").expect(2, b"", "another node serves " + t.pool)
         t.on_pool("gc").expect(0, None)
         assert os.path.exists(t.pool)
-    t.on_pool("node").expect(2, b"", ("is empty", "--force"))
+    for how in "refuse", "empty", "repair":
+        t.on_pool("node", "--on-damage", how).expect(2, b"", ("ended before it was ready", "add --size"))
     node = t.node("--size", "4M")
     t.on_pool("set", "k", "v").expect(0)
-    assert node.end() == 0 and b"is empty" in node.err and b"started empty" in node.err, node.err
+    assert node.end() == 0 and b"ended before it was ready; started empty" in node.err, node.err
     put(t, b"")
     assert b"removed " + t.pool.encode() in t.on_pool("gc").expect(0).out
     assert not os.path.exists(t.pool)
@@ -174,7 +175,7 @@ def a_pool_whose_maker_was_killed_at_any_later_moment(t):
     # Nothing is reserved yet; a part is; the plan is there.
     for unmade in made[:PLAN - 8] + bytes(256 - PLAN + 8), made[:24] + bytes(1 << 20), made:
         put(t, unmade)
-        t.on_pool("node").expect(2, b"", ("--force",))
+        t.on_pool("node").expect(2, b"", "add --size")
         node = t.node("--size", "5M")
         t.on_pool("set", "k", "v").expect(0)
         assert node.end() == 0 and b"started empty" in node.err, node.err
