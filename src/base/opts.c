@@ -558,11 +558,17 @@ int opts_parse_main(const struct opts_table *t, int argc, char **argv, void *con
 	return -1;
 }
 
-bool opts_given(const struct opts_table *t, const struct opts_parsed *parsed, const char *name)
+enum opts_origin opts_origin(const struct opts_table *t, const struct opts_parsed *parsed,
+			     const char *name)
 {
 	for (unsigned i = 0; i < t->option_count; i++)
 		if (strcmp(t->options[i].name, name) == 0)
-			return parsed->origin[i] != OPTS_DEFAULT;
+			return parsed->origin[i];
 	assert(!"an option of this name");
-	return false;
+	return OPTS_DEFAULT;
+}
+
+bool opts_given(const struct opts_table *t, const struct opts_parsed *parsed, const char *name)
+{
+	return opts_origin(t, parsed, name) != OPTS_DEFAULT;
 }

@@ -136,6 +136,10 @@ int opts_parse(const struct opts_table *t, int argc, char **argv, void *config,
 int opts_parse_main(const struct opts_table *t, int argc, char **argv, void *config,
 		    struct opts_parsed *parsed);
 
+/* Where the value of an option is from.  name must be in the table. */
+enum opts_origin opts_origin(const struct opts_table *t, const struct opts_parsed *parsed,
+			     const char *name);
+
 /* Was the option named by the file, the environment or the command line?  name must be in the
  * table. */
 bool opts_given(const struct opts_table *t, const struct opts_parsed *parsed, const char *name);

@@ -328,6 +328,28 @@ static int attach(struct serving *s)
 	return tool_fail(&command_serve, "%s: %s", s->pool_name, text);
 }
 
+/*
+ * A pool that is there has its size and policy.  The environment may be for memory nodes, too: an
+ * option which they share and that is only there is no contradiction.
+ */
+static int check_own_options(const struct config *c, const struct opts_parsed *parsed)
+{
+	static const char *const own[] = {"memory-limit", "policy", "object-bytes"};
+	bool by_environment = opts_origin(&table, parsed, "pool") == OPTS_ENVIRONMENT;
+
+	for (unsigned i = 0; i < ARRAY_COUNT(own) && c->pool; i++) {
+		enum opts_origin from = opts_origin(&table, parsed, own[i]);
+
+		if (from != OPTS_DEFAULT && (from != OPTS_ENVIRONMENT || i == 0))
+			return tool_fail(&command_serve,
+					 "--%s%s is for a pool of the server's own, but %s names "
+					 "%s, which forge node makes: leave out one of the two",
+					 own[i], i == 0 ? " (-m)" : "",
+					 by_environment ? "FORGE_POOL" : "--pool", c->pool);
+	}
+	return TOOL_OK;
+}
+
 static int open_pool(struct serving *s)
 {
 	const struct config *c = s->config;
@@ -574,6 +596,8 @@ static int run(int argc, char **argv)
 	if (config.udp_port)
 		return tool_fail(&command_serve, "--udp-port=%" PRIu64 ": there is no UDP, only 0",
 				 config.udp_port);
+	if (check_own_options(&config, &parsed))
+		return TOOL_ERROR;
 	if (config.verbose && log_get_level() < LOG_INFO)
 		log_set_level(LOG_INFO);
 	if (config.daemon) {

@@ -186,6 +186,28 @@ def a_node_may_take_it_over(t):
 
 
 @case
+def a_pool_that_is_there_has_its_size_and_policy(t):
+    def refused(*arguments, env=None, err):
+        t.forge("serve", "-p", "0", *arguments, env=env).expect(2, b"", err)
+
+    def accepted(**environment):
+        t.forge("serve", "--pool", t.pool, env=environment).expect(2, b"", "there is no pool")
+
+    named = "--pool", t.pool
+    with open(t.path("conf"), "w", encoding="ascii") as f:
+        f.write("policy = forge\n")
+    refused(*named, "-m", "64", err=["--memory-limit (-m) is for", f"--pool names {t.pool}"])
+    refused(*named, "--policy", "forge", err="--policy is for")
+    refused(*named, "--object-bytes=100", err="--object-bytes is for")
+    refused(*named, "--config", t.path("conf"), err="--policy is for")
+    refused(*named, env={"FORGE_MEMORY_LIMIT": "64"}, err="--memory-limit (-m) is for")
+    refused("-m", "64", env={"FORGE_POOL": t.pool}, err=f"FORGE_POOL names {t.pool}")
+    # What memory nodes read, too, is no contradiction in the environment.
+    accepted()
+    accepted(FORGE_POLICY="forge", FORGE_OBJECT_BYTES="100")
+
+
+@case
 def gc_after_needs_a_pool(t):
     t.forge("gc", "--after", "1").expect(2, b"", "--after needs --pool")
 
