@@ -14,9 +14,12 @@
 #include "base/opts_file.h"
 #include "base/parse.h"
 #include "base/status.h"
+#include "base/text.h"
 
 /* Longer words are compared by their first characters only. */
 #define WORD_CHARS_MAX 63
+
+#define LOWER "abcdefghijklmnopqrstuvwxyz"
 
 /* A value on its way in: where it was written, for the message if it is bad. */
 struct source {
@@ -158,25 +161,45 @@ static const char *expected_form(enum opt_type type)
 	}
 }
 
+/* A bound exactly and as one may type it: in the largest unit that divides it. */
+static const char *bound_text(const struct opt *o, uint64_t v, struct text *t)
+{
+	static const char *const times[] = {"us", "ms", "s"}, *const sizes[] = {"", "K", "M", "G"};
+	const bool is_time = o->type == OPT_TYPE_DURATION;
+	const unsigned step = is_time ? 1000 : 1024;
+	unsigned unit = 0;
+
+	if (o->type != OPT_TYPE_U64)
+		for (; v && v % step == 0 && unit + 1 < (is_time ? 3 : 4); unit++)
+			v /= step;
+	snprintf(t->s, sizeof(t->s), "%llu%s", (unsigned long long)v,
+		 v == 0 || o->type == OPT_TYPE_U64 ? ""
+		 : is_time			   ? times[unit]
+						   : sizes[unit]);
+	return t->s;
+}
+
+/* What a count is of, for a message: N says nothing, a size or time has its unit behind it. */
+static const char *count_unit(const struct opt *o)
+{
+	bool is_word = o->type == OPT_TYPE_U64 && o->unit && o->unit[strcspn(o->unit, LOWER "%")];
+
+	return is_word ? o->unit : o->type == OPT_TYPE_BYTES ? "bytes" : "";
+}
+
 static int check_range(const struct source *s, const struct opt *o, const char *value, uint64_t v)
 {
-	const char *unit = o->unit && islower((unsigned char)*o->unit) ? o->unit : "";
-	const char *space = *unit ? " " : "";
+	const char *unit = count_unit(o), *space = *unit ? " " : "";
+	struct text least, most;
 
-	if (o->type == OPT_TYPE_DURATION) {
-		unit = "us";
-		space = " ";
-	} else if (o->type == OPT_TYPE_BYTES) {
-		unit = "bytes";
-		space = " ";
-	}
 	if (v >= o->min && (o->max == 0 || v <= o->max))
 		return 0;
+	bound_text(o, o->min, &least);
 	if (o->max == 0)
-		return fail(s->table, s->parsed, "%s=%s: must be at least %llu%s%s", s->label,
-			    value, (unsigned long long)o->min, space, unit);
-	return fail(s->table, s->parsed, "%s=%s: must be between %llu and %llu%s%s", s->label,
-		    value, (unsigned long long)o->min, (unsigned long long)o->max, space, unit);
+		return fail(s->table, s->parsed, "%s=%s: must be at least %s%s%s", s->label, value,
+			    least.s, space, unit);
+	return fail(s->table, s->parsed, "%s=%s: must be between %s and %s%s%s", s->label, value,
+		    least.s, bound_text(o, o->max, &most), space, unit);
 }
 
 static int store_integer(const struct source *s, const struct opt *o, const char *value,

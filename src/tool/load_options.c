@@ -13,16 +13,22 @@ const struct policy *load_policy(const struct command *c, const char *name)
 {
 	const struct policy *policy = policy_find(name);
 	const char *known[32];
+	char list[256] = "";
 	unsigned n = 0;
 
 	if (policy)
 		return policy;
-	for (; n < ARRAY_COUNT(known) && (policy = policy_at(n)); n++)
+	for (; n < ARRAY_COUNT(known) && (policy = policy_at(n)); n++) {
+		size_t used = strlen(list);
+
+		snprintf(list + used, sizeof(list) - used, "%s%s", n ? ", " : "", policy->name);
 		known[n] = policy->name;
+	}
 	const char *nearest = opts_nearest(name, known, n, sizeof(known[0]));
 
-	tool_fail(c, "--policy=%s: there is no such policy; did you mean %s?", name,
-		  nearest ? nearest : known[0]);
+	tool_fail(c, "--policy=%s: there is no such policy%s%s%s; there are %s", name,
+		  nearest ? ", did you mean " : "", nearest ? nearest : "", nearest ? "?" : "",
+		  list);
 	return NULL;
 }
 

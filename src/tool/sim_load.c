@@ -102,8 +102,9 @@ static const struct vt_profile *find_profile(const struct command *c, const char
 		known[n] = p->name;
 	const char *nearest = opts_nearest(name, known, n, sizeof(known[0]));
 
-	tool_fail(c, "--profile=%s: there is no such profile; did you mean %s?", name,
-		  nearest ? nearest : known[0]);
+	tool_fail(c, "--profile=%s: there is no such profile%s%s%s", name,
+		  nearest ? ", did you mean " : "; 'forge sim profiles' lists them",
+		  nearest ? nearest : "", nearest ? "?" : "");
 	return NULL;
 }
 

@@ -532,7 +532,7 @@ def bad_options_are_named(t):
     def refused(*arguments, err):
         t.forge("serve", *arguments).expect(2, err=err)
 
-    refused("-m", "0", err="-m=0")
+    refused("-m", "0", err="-m=0: must be between 1 and 262144 MiB;")
     refused("-p", "70000", err="65535")
     refused("-l", "999.1.1.1", err="999.1.1.1")
     refused("-l", "127.0.0.1:x", err="port")

@@ -120,7 +120,9 @@ def the_fields_are_in_the_manual(t):
 @case
 def what_is_wrong_is_said(t):
     for argv, words in (
-            (("bench", "--profile", "cx7"), ("no such profile", "cx5")),
+            (("bench", "--profile", "cx7"), ("no such profile, did you mean cx5?",)),
+            (("bench", "--profile=foo"), ("no such profile; 'forge sim profiles' lists",)),
+            (("bench", "--policy", "nothing"), ("no such policy; there are forge,",)),
             (("bench", "--policy", "forg"), ("no such policy", "forge")),
             (("bench", "--trace", "/no/such/directory/x"), ("--trace", "No such file")),
             (("bench", "--cns", "86"), ("--cns",)),

@@ -183,7 +183,7 @@ static void bad_values_name_option_and_value(void **state)
 	assert_refused("--pool-bytes 1Q", "forge bench: --pool-bytes=1Q: not a size such as 64K, "
 					  "1.5G or 4096; see 'forge bench --help'");
 	assert_refused("--pool-bytes 1K", "forge bench: --pool-bytes=1K: must be at least "
-					  "1048576 bytes; see 'forge bench --help'");
+					  "1M bytes; see 'forge bench --help'");
 	assert_refused("--poll-interval 5days",
 		       "forge bench: --poll-interval=5days: not a duration such as 100us, 5ms "
 		       "or 2s; see 'forge bench --help'");
