@@ -434,17 +434,22 @@ static int make_next(struct change *c)
 	return 0;
 }
 
-/* Which share of all keys is r's by the next record? */
-static double kept_share(const struct change *c, const struct reached *r)
+/* Which share of the keys that are r's, all of them before there was a record, moves to others? */
+static double moved_share(const struct change *c, const struct reached *r)
 {
-	uint8_t owners[SPREAD_PARTITIONS];
+	uint8_t owners[SPREAD_PARTITIONS], before[SPREAD_PARTITIONS] = {0};
 	int mine = spread_record_find(&c->next, r->id);
-	uint32_t n = 0;
+	int was_mine = c->before ? spread_record_find(c->before, r->id) : 0;
+	uint32_t had = 0, moved = 0;
 
 	spread_table(&c->next, owners);
-	for (uint32_t p = 0; p < SPREAD_PARTITIONS; p++)
-		n += owners[p] == mine;
-	return (double)n / SPREAD_PARTITIONS;
+	if (c->before)
+		spread_table(c->before, before);
+	for (uint32_t p = 0; p < SPREAD_PARTITIONS; p++) {
+		had += before[p] == was_mine;
+		moved += before[p] == was_mine && owners[p] != mine;
+	}
+	return had ? (double)moved / had : 0;
 }
 
 static bool is_change(const struct change *c)
@@ -490,16 +495,17 @@ static int write_all(struct change *c)
 
 static void print_step(const struct change *c, const struct reached *r)
 {
+	double moved = r->stays ? moved_share(c, r) : 0;
 	struct text share;
 
 	printf("%s %s", r->name, r->stays ? "is a memory node of the cache" : "has left");
 	if (r->step.must_flush && r->view.was_used)
 		printf(", and what it held is forgotten");
-	else if (r->stays && !c->before && r->view.was_used)
+	else if (moved > 0 && r->view.was_used)
 		printf(
 		    ", and what it held is kept, but for the %s of its keys that moved to others "
 		    "and are lost",
-		    text_percent(&share, 1 - kept_share(c, r)));
+		    text_percent(&share, moved));
 	putchar('\n');
 }
 
@@ -546,9 +552,8 @@ static void print_other(struct change *c, const struct reached *r, const struct 
 
 	printf("%s: ", r->name);
 	if (r->view.epoch)
-		printf(
-		    "it was a memory node of another cache, or of this one before: --set --force "
-		    "forgets what it holds\n");
+		printf("it was a memory node before: --set makes it one again, and forgets what it "
+		       "holds\n");
 	else if (!r->view.was_used)
 		printf("new: --set makes it a memory node\n");
 	else if (r != keeper)
@@ -563,7 +568,7 @@ static void print_other(struct change *c, const struct reached *r, const struct 
 		printf(
 		    "used as a cache of its own: --set keeps what it holds, but for the %s of its "
 		    "keys that move to others and are lost\n",
-		    text_percent(&share, 1 - kept_share(c, r)));
+		    text_percent(&share, moved_share(c, r)));
 }
 
 static int show(struct change *c)

@@ -238,6 +238,9 @@ def members_come_and_go(t):
     for i in range(100):
         t.forge("set", "--pool", three, f"key{i}", "v").expect(0)
     t.forge("get", "--pool", four, "key1").expect(2, err="lies on 3 memory nodes, 4 are named: leave out")
+    said = t.forge("spread", "--pool", four, "--set", "--dry-run").expect(0).out.decode()
+    shares = [float(s.split(" %")[0]) for s in said.split("but for the ")[1:]]
+    assert len(shares) == 3 and all(15 < s < 35 for s in shares), said  # a quarter of each
     t.forge("spread", "--pool", four, "--set").expect(0)
     grown = keys(t, four)
     assert 50 < len(grown) < 95, grown  # a quarter has moved
@@ -251,6 +254,7 @@ def members_come_and_go(t):
     assert keys(t, four) == grown
     assert said.split("\n", 1)[1] == t.forge(*leave).expect(0).out.decode(), said
     t.forge("get", "--pool", nodes.all(3), "key1").expect(2, err="taken out")
+    assert b"--set makes it one again, and forgets" in t.forge("spread", "--pool", four).expect(0).out
     # The three got back what they had when there were three: whoever did is emptied.
     t.forge("set", "--pool", three, "new", "1").expect(0)
     t.forge("get", "--pool", three, "new").expect(0, b"1")
