@@ -318,11 +318,15 @@ static MAY_WAIT void execute_meta_set(struct executor *e, const struct request *
 {
 	const struct request_meta *m = &r->meta;
 	struct answer a = {0};
+	uint8_t mode = store_of_mode(m->mode);
+	bool joins = mode == STORE_APPEND || mode == STORE_PREPEND;
 	struct store_want want = {
-	    .mode = store_of_mode(m->mode),
-	    .has_cas = meta_has(m, 'C'),
-	    .stale_if_changed = meta_has(m, 'I'),
-	    .vivify = meta_has(m, 'N'),
+	    .mode = mode,
+	    /* What is to be new has no id that could be asked for. */
+	    .has_cas = meta_has(m, 'C') && mode != STORE_ADD,
+	    /* A part that was meant for another value is not joined to this one. */
+	    .stale_if_changed = meta_has(m, 'I') && !joins,
+	    .vivify = meta_has(m, 'N') && joins,
 	    .cas = m->cas,
 	    .new_cas = new_cas(m),
 	    .item = {.value = r->value,
@@ -330,9 +334,7 @@ static MAY_WAIT void execute_meta_set(struct executor *e, const struct request *
 		     .flags = meta_has(m, 'F') ? m->client_flags : 0,
 		     .marks = marks_of_now(session_now_ms(e->session))},
 	};
-	bool joins = want.mode == STORE_APPEND || want.mode == STORE_PREPEND;
 
-	want.vivify = want.vivify && joins;
 	if (want.vivify)
 		want.item.expiry_ms = execute_expiry_ms(e, m->vivify_ttl);
 	else if (meta_has(m, 'T'))
@@ -340,8 +342,11 @@ static MAY_WAIT void execute_meta_set(struct executor *e, const struct request *
 	int status = execute_store(e, request_key(r), &want, &a.value.cas_id);
 
 	execute_count_store(e, status, want.has_cas);
-	/* Where a key must be there, its absence is "not stored"; with an id it is "not found". */
-	a.code = code_of(status, want.has_cas ? "NF" : "NS");
+	/*
+	 * Where a key must be there, its absence is "not stored"; with an id it is "not found", but
+	 * for a part that has nothing to be joined to.
+	 */
+	a.code = code_of(status, want.has_cas && !joins ? "NF" : "NS");
 	if (status)
 		a.value.cas_id = 0;
 	if (status < 0 && want.mode == STORE_SET)
