@@ -83,8 +83,7 @@ static uint8_t judge(const struct form *f, uint32_t extras_bytes, uint32_t key_b
 {
 	if (!f->known)
 		return BINARY_UNKNOWN_COMMAND;
-	if (extras_bytes < f->extras_min || extras_bytes > f->extras_max ||
-
+	if ((extras_bytes != f->extras_min && extras_bytes != f->extras_max) ||
 	    key_bytes > REQUEST_KEY_BYTES_MAX || !suits(f->key, key_bytes) ||
 	    !suits(f->value, value_bytes))
 		return BINARY_INVALID;

@@ -71,7 +71,7 @@ static const char *take_flag(struct request *r, struct token flag)
 		return token_u32(value, &m->client_flags) ? NULL : PARSE_BAD_LINE;
 	case 'D':
 		return token_u64(value, &m->delta) ? NULL
-						   : "CLIENT_ERROR invalid numeric delta argument";
+						   : "CLIENT_ERROR invalid numeric delta value";
 	case 'J':
 		return token_u64(value, &m->initial) ? NULL
 						     : "CLIENT_ERROR invalid numeric initial value";

@@ -269,6 +269,8 @@ static void bad_meta_flags_are_named(void **state)
 	expect("ms a 2 M\r\nyo\r\nmn\r\n",
 	       "error: CLIENT_ERROR incorrect length for M token\nmn\n");
 	expect("ma a MZ\r\n", "error: CLIENT_ERROR invalid mode for ma M token\n");
+	expect("mg a Dx\r\nma a Jx\r\n", "error: CLIENT_ERROR invalid numeric delta value\n"
+					 "error: CLIENT_ERROR invalid numeric initial value\n");
 	expect("mg a O123456789012345678901234567890123\r\n",
 	       "error: CLIENT_ERROR opaque token too long\n");
 	expect("mg a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
@@ -291,6 +293,8 @@ static void binary_requests_say_their_length(void **state)
 						 "n";
 	static const char odd[] =
 	    HEADER("\x0a", "\1", "\0", "\1") "x" HEADER("\x7f", "\0", "\0", "\0");
+	static const char flush[] = HEADER("\x8", "\0", "\0", "\0")
+	    HEADER("\x8", "\0", "\4", "\4") "\0\0\0\5" HEADER("\x8", "\0", "\1", "\1") "\5";
 
 	expect_bytes(set, sizeof(set) - 1,
 		     "binary opcode=01 opaque=7 cas=9 exptime=60 flags=5 key=a value=hi\n");
@@ -300,6 +304,10 @@ static void binary_requests_say_their_length(void **state)
 	expect_bytes(odd, sizeof(odd) - 1,
 		     "binary opcode=0a opaque=7 cas=9 fault=04\n"
 		     "binary opcode=7f opaque=7 cas=9 fault=81\n");
+	expect_bytes(flush, sizeof(flush) - 1,
+		     "binary opcode=08 opaque=7 cas=9 exptime=0\n"
+		     "binary opcode=08 opaque=7 cas=9 exptime=5\n"
+		     "binary opcode=08 opaque=7 cas=9 fault=04\n");
 	expect_bytes("\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0get", 27,
 		     "binary opcode=00 opaque=0 cas=0 fault=04\nclose: \n");
 }
