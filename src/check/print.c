@@ -100,10 +100,10 @@ void check_print(FILE *out, const struct pool *pool, const struct check_report *
 		text_bytes(&c, r->dead_bytes),
 		text_percent(&d, share(r->dead_bytes, r->sealed_bytes)));
 	fprintf(out,
-		"attached  %" PRIu64 " compute nodes, and %" PRIu64
-		" dead ones; OFM rows counted outside "
+		"attached  %" PRIu64 " compute node%s, and %" PRIu64
+		" dead; OFM rows counted outside "
 		"the window: %" PRIu64 "\n",
-		r->cns_live, r->cns_dead, r->ofm_rows_counted);
+		r->cns_live, r->cns_live == 1 ? "" : "s", r->cns_dead, r->ofm_rows_counted);
 	fprintf(out, "READ      %s; %" PRIu64 " things changed while being looked at\n",
 		text_bytes(&a, r->read_bytes), r->unstable);
 	for (unsigned i = 0; i < CHECK_RULE_COUNT; i++)

@@ -124,10 +124,10 @@ static int check_list(const struct client *c, const struct found *f, const struc
 	}
 	if (c->name_count > r->member_count)
 		return REFUSE(e, FORGE_E_SPREAD,
-			      "the cache lies on %u memory nodes, %u are named: leave out those "
+			      "the cache lies on %u memory node%s, %u are named: leave out those "
 			      "that are none "
 			      "('forge spread' shows them), or add them with 'forge spread --set'",
-			      r->member_count, c->name_count);
+			      r->member_count, r->member_count == 1 ? "" : "s", c->name_count);
 	if (c->name_count < r->member_count)
 		return REFUSE(
 		    e, FORGE_E_SPREAD,

@@ -278,9 +278,9 @@ static int recover(struct node *node, const char *name, recover_fn how)
 	if (!dead_count && !recover_report_sum(&report))
 		return status;
 	recover_report_print(&report, done, sizeof(done));
-	log_warn("%s: %u compute nodes ended without leaving; taken back in %s: %s", name,
-		 dead_count, text_duration(&took, clock_now_ns(clock_monotonic()) - start_ns),
-		 done);
+	log_warn("%s: %u compute node%s ended without leaving; taken back in %s: %s", name,
+		 dead_count, dead_count == 1 ? "" : "s",
+		 text_duration(&took, clock_now_ns(clock_monotonic()) - start_ns), done);
 	return status;
 }
 
@@ -329,7 +329,8 @@ static void drain(struct node *node, const char *name, uint64_t drain_us)
 	uint32_t count = node_attached_count(node);
 
 	if (count && drain_us)
-		log_info("%s: waiting for %u compute nodes to leave", name, count);
+		log_info("%s: waiting for %u compute node%s to leave", name, count,
+			 count == 1 ? "" : "s");
 	while (count && clock_now_ns(clock) < end_ns) {
 		ppoll(NULL, 0, &look, NULL);
 		recover(node, name, node_recover);
@@ -342,9 +343,8 @@ static void warn_attached(struct node *node, const char *name)
 	uint32_t count = node_attached_count(node);
 
 	if (count)
-		log_warn("%s: %u compute nodes are still attached; they keep the memory until "
-			 "they end",
-			 name, count);
+		log_warn("%s: %u compute node%s still attached; the memory is kept until %s", name,
+			 count, count == 1 ? " is" : "s are", count == 1 ? "it ends" : "they end");
 }
 
 /* From what was there to a pool that is in order.  0, or the exit status. */

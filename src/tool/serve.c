@@ -243,8 +243,8 @@ static void look_for_dead(void *context)
 	int status = node_recover(s->node, &report, &dead_count);
 
 	if (dead_count)
-		log_warn("%s: %u compute nodes ended without leaving; taken back", s->pool_name,
-			 dead_count);
+		log_warn("%s: %u compute node%s ended without leaving; taken back", s->pool_name,
+			 dead_count, dead_count == 1 ? "" : "s");
 	if (status && status != s->recover_status)
 		log_error("%s: looking for dead compute nodes: %s", s->pool_name,
 			  status_sentence(status));

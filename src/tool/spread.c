@@ -241,8 +241,8 @@ static void print_members(const struct change *c)
 	uint8_t owners[SPREAD_PARTITIONS];
 	struct text size, share;
 
-	printf("cache %016" PRIx64 ", epoch %" PRIu64 ", %u memory nodes\n\n", c->before->id,
-	       c->before->epoch, c->before->member_count);
+	printf("cache %016" PRIx64 ", epoch %" PRIu64 ", %u memory node%s\n\n", c->before->id,
+	       c->before->epoch, c->before->member_count, c->before->member_count == 1 ? "" : "s");
 	spread_table(c->before, owners);
 	text_table_cell(t, "member");
 	text_table_cell(t, "weight");

@@ -420,14 +420,18 @@ static void print_sum(const struct sum *sum)
 {
 	struct survey all = {.stats = sum->stats};
 	struct text bytes, objects;
+	unsigned nodes = sum->nodes ? sum->nodes : sum->answers;
+	char who[48] = "the one memory node that answers";
 
+	if (nodes > 1)
+		snprintf(who, sizeof(who), "all %u memory nodes", nodes);
 	memcpy(all.chunks, sum->chunks, sizeof(all.chunks));
 	if (sum->nodes == 0) {
-		printf("all %u memory nodes\n\n", sum->answers);
+		printf("%s\n\n", who);
 		counters_print(&sum->counters);
 		return;
 	}
-	printf("all %u memory nodes: %s\n\n", sum->nodes, text_bytes(&bytes, sum->pool_bytes));
+	printf("%s: %s\n\n", who, text_bytes(&bytes, sum->pool_bytes));
 	print_chunks(&all);
 	print_stats(&all);
 	counters_print(&sum->counters);

@@ -287,8 +287,8 @@ static void print_pool(const struct config *c, const struct sample *before,
 	       text_grouped(&n[1], now->chunks),
 	       text_percent(&share, now->chunks ? (double)used / (double)now->chunks : 0));
 	printf("objects sealed      %s, dead ones included\n", text_grouped(&n[2], now->members));
-	printf("compute nodes       %u, with %llu threads", now->nodes,
-	       (unsigned long long)now->workers);
+	printf("compute nodes       %u, with %llu thread%s", now->nodes,
+	       (unsigned long long)now->workers, now->workers == 1 ? "" : "s");
 	if (now->nodes_dead)
 		printf("; %u dead", now->nodes_dead);
 	printf("\n\n");

@@ -157,9 +157,10 @@ int vt_cluster_open(struct vt_cluster *c, const struct vt_cluster_options *optio
 		status = open_sessions(c);
 	if (status && !error_text[0])
 		snprintf(error_text, error_bytes,
-			 "making a virtual cluster of %" PRIu32 " compute nodes with %" PRIu32
-			 " threads each: %s%s",
-			 o->cns, o->threads, status_sentence(status),
+			 "making a virtual cluster of %" PRIu32 " compute node%s with %" PRIu32
+			 " thread%s each: %s%s",
+			 o->cns, o->cns == 1 ? "" : "s", o->threads, o->threads == 1 ? "" : "s",
+			 status_sentence(status),
 			 status == FORGE_E_NO_MEMORY
 			     ? "; ask for fewer, or if memory is free raise vm.max_map_count"
 			     : "");

@@ -290,8 +290,8 @@ int schedule_check(const struct schedule *s, uint32_t cns, uint32_t threads, cha
 
 		if (!(kinds[f->kind].settings & SCHEDULE_NODE) && f->cn >= cns)
 			return REFUSE("%s cn=%" PRIu32 ": the cluster has %" PRIu32
-				      " compute nodes, from cn=0 on; give --cns",
-				      name, f->cn, cns);
+				      " compute node%s, from cn=0 on; give --cns",
+				      name, f->cn, cns, cns == 1 ? "" : "s");
 		if (f->thread != SCHEDULE_EVERY_THREAD && f->thread >= threads)
 			return REFUSE("%s thread=%" PRIu32 ": a compute node has %" PRIu32
 				      " threads, from thread=0 on; give --threads",

@@ -86,10 +86,11 @@ void trial_choose_shape(struct trial *t)
 	choose_ages(s, p);
 	s->first_position = o->first_position ? o->first_position : s->first_position;
 	snprintf(t->result->shape, sizeof(t->result->shape),
-		 "%s, %" PRIu32 " compute nodes of %" PRIu32 " threads, %" PRIu32
+		 "%s, %" PRIu32 " compute node%s of %" PRIu32 " thread%s, %" PRIu32
 		 " chunks of %" PRIu32 " objects, %" PRIu32 " keys%s, %" PRIu64
 		 " us; position %" PRIu64 ", generation %" PRIu32 ", fence %" PRIu64,
-		 s->policy, s->cns, s->threads, s->chunk_count, s->group_objects, s->keys,
+		 s->policy, s->cns, s->cns == 1 ? "" : "s", s->threads, s->threads == 1 ? "" : "s",
+		 s->chunk_count, s->group_objects, s->keys,
 		 s->parts_words ? " (some values in parts)" : "", s->load_ns / 1000,
 		 s->first_position, s->first_generation, s->first_fence);
 }

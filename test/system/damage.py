@@ -371,7 +371,7 @@ def namespaces_do_not_matter(t):
     assert compute_nodes(t)[0]["process_is_alive"]
     os.killpg(process.pid, signal.SIGKILL)
     line = node.process.stderr.readline()
-    assert b"1 compute nodes ended without leaving" in line, line
+    assert b"1 compute node ended without leaving" in line, line
     check(t)
     assert node.end() == 0
 

@@ -96,7 +96,7 @@ static void test_schedules_name_who_is_there(void **state)
 			 0);
 	assert_int_equal(schedule_check(&s, 2, 3, error_text, sizeof(error_text)), 0);
 	assert_int_equal(schedule_check(&s, 1, 3, error_text, sizeof(error_text)), FORGE_E_INVAL);
-	assert_non_null(strstr(error_text, "kill cn=1: the cluster has 1 compute nodes"));
+	assert_non_null(strstr(error_text, "kill cn=1: the cluster has 1 compute node,"));
 	assert_int_equal(schedule_check(&s, 2, 2, error_text, sizeof(error_text)), FORGE_E_INVAL);
 	assert_non_null(strstr(error_text, "pause thread=2: a compute node has 2 threads"));
 }
