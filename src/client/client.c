@@ -43,8 +43,8 @@ int client_open(const char *pool_name, const struct client_options *options, str
 	}
 	int status = members_open(c, pool_name, error_text, error_bytes);
 
-	/* A cache on one node has no use for the thread until the node is lost. */
-	if (!status && c->newest->member_count > 1 && mend_start(c)) {
+	/* Else there is no use for the thread until the node is lost. */
+	if (!status && mend_watches_names(c) && mend_start(c)) {
 		status = FORGE_E_SYSTEM;
 		snprintf(error_text, error_bytes,
 			 "starting the thread that reaches lost memory nodes: %m; raise the limit "

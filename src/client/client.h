@@ -29,6 +29,12 @@ struct client_options {
 	uint32_t open_groups;	   /* filled at once for each ring; 0: by a session's share */
 	uint32_t dead_percent;	   /* of the members may be dead, policy.h; 0: the policy's share */
 	uint8_t count_verbs;	   /* keep session_verbs(); costs a few ns per verb */
+	/*
+	 * Also when the cache is on one node in this host's memory, look whether the pool's name
+	 * still stands for it, by a thread; of several that is always done.  For who stays: without
+	 * it the memory is used on when its name is gone, which who takes that away himself wants.
+	 */
+	uint8_t watch_name;
 	uint64_t seed;
 	/* What the pool's name does not say about access; borrowed until the client is closed. */
 	const struct pass_wish *access;

@@ -260,6 +260,12 @@ void mend_say(struct client *, const char *name, const char *text);
  */
 int mend_retire(struct client *, struct seat *);
 
+/*
+ * Does the thread look whether names stand for what they stood for?  Before it is started, or by
+ * itself.
+ */
+int mend_watches_names(const struct client *);
+
 /* Start and end the thread that looks after lost members.  0 or FORGE_E_SYSTEM. */
 int mend_start(struct client *);
 void mend_stop(struct client *);

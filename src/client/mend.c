@@ -1,9 +1,10 @@
 /*
  * mend.c: members that are lost, and the thread that brings them back.
  *
- * The thread connects and attaches, so that no operation does; with one member it runs only after
- * a loss, with several it also looks whether the names of mapped pools still stand for them.  When
- * the members were changed it finds out who they are (follow.c), and does that before all else.
+ * The thread connects and attaches, so that no operation does; with several members, or with one
+ * that is to be watched (client.h), it also looks whether the names of mapped pools still stand for
+ * them, else it runs only after a loss.  When the members were changed it finds out who they are
+ * (follow.c), and does that before all else.
  *
  * The argument for what was refused (doc/nodes.md): a member is published by the store to `now`,
  * under the lock, when each key in its set of refused ones was deleted since it was added.  A
@@ -33,7 +34,7 @@
 #define PAUSE_LAST_NS  UINT64_C(2000000000)
 /* Looks at the names of pools. */
 #define LOOK_NS UINT64_C(100000000)
-/* With one member there is nothing to do until it is lost. */
+/* With one member that is not watched there is nothing to do until it is lost. */
 #define IDLE_NS UINT64_C(3600000000000)
 /* Looks at the record of a change that is under way. */
 #define LOOK_AGAIN_FIRST_NS UINT64_C(1000000)
@@ -49,7 +50,7 @@ static uint64_t now_ns(void)
 
 /* ---- losing ------------------------------------------------------------------------------- */
 
-void member_lose(struct client *c, struct member *m, struct attachment *a)
+static void lose(struct client *c, struct member *m, struct attachment *a, const char *why)
 {
 	const char *name = NULL;
 
@@ -70,10 +71,15 @@ void member_lose(struct client *c, struct member *m, struct attachment *a)
 	pthread_mutex_unlock(&c->lock);
 	if (!name)
 		return;
-	log_warn("%s: the memory node is lost; trying to reach it again", name);
+	log_warn("%s: the memory node is lost%s; trying to reach it again", name, why);
 	if (mend_start(c))
 		log_error("%s: no thread can be started that would reach it again", name);
 	attachment_drop(a);
+}
+
+void member_lose(struct client *c, struct member *m, struct attachment *a)
+{
+	lose(c, m, a, "");
 }
 
 struct attachment *member_hold(struct client *c, const struct member *m)
@@ -317,17 +323,27 @@ static void try_member(struct client *c, struct member *m)
 		atomic_store(&m->is_arriving, 0);
 }
 
+int mend_watches_names(const struct client *c)
+{
+	const char *name = c->members[c->newest->only].name;
+
+	return c->newest->member_count > 1 ||
+	       (c->options.watch_name && name && !name_is_of_socket(name));
+}
+
 /* Mapped memory goes on when its name does not: then others use another pool of that name. */
 static void look_at_names(struct client *c)
 {
-	for (uint32_t i = 0; i < c->newest->slot_end && c->newest->member_count > 1; i++) {
+	for (uint32_t i = 0; i < c->newest->slot_end && mend_watches_names(c); i++) {
 		struct attachment *a = member_hold(c, &c->members[i]);
 
 		if (!a)
 			continue;
 		if (link_base(a->link) &&
 		    link_is_held(a->link, a->cn.member.cn) == FORGE_E_POOL_ABSENT)
-			member_lose(c, &c->members[i], a);
+			lose(c, &c->members[i], a,
+			     ", for its pool is gone or another has its name ('forge node' "
+			     "with --size makes one)");
 		attachment_drop(a);
 	}
 }
@@ -372,7 +388,7 @@ static void *mend(void *argument)
 	pthread_mutex_lock(&c->lock);
 	while (!c->is_closing) {
 		int is_outdated = !map_present(c);
-		uint64_t due_ns = now_ns() + (c->newest->member_count == 1 ? IDLE_NS : LOOK_NS);
+		uint64_t due_ns = now_ns() + (mend_watches_names(c) ? LOOK_NS : IDLE_NS);
 		struct member *m = is_outdated ? NULL : take_due(c, &due_ns);
 
 		c->is_trying = m != NULL;

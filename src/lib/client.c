@@ -133,6 +133,7 @@ int forge_open(const char *pool, const struct forge_options *options, struct for
 	    .session_count = c->options.sessions_max,
 	    .dead_percent = options->dead_percent,
 	    .seed = make_seed(),
+	    .watch_name = 1,
 	    .access = &c->access,
 	};
 

@@ -252,8 +252,9 @@ static void look_for_dead(void *context)
 }
 
 /*
- * What is mapped is served on whatever becomes of the node, but nobody can attach any more, and
- * nobody takes back what the dead held.
+ * What is mapped is served on while its name stands for it, whatever becomes of the node, but
+ * nobody can attach any more, and nobody takes back what the dead held.  Once the name is gone the
+ * client gives it up, and says so.
  */
 static void look_at_node(void *context)
 {
@@ -266,7 +267,8 @@ static void look_at_node(void *context)
 		client_member(s->client, i, &m);
 		if (!m.is_up)
 			continue; /* the client says so itself */
-		bool gone = link_probe(m.name, text, sizeof(text)) != 1;
+		int served = link_probe(m.name, text, sizeof(text));
+		bool gone = served != 1 && served != FORGE_E_POOL_ABSENT;
 
 		tool_node_remedy(m.name, remedy, sizeof(remedy));
 
@@ -317,6 +319,7 @@ static int attach(struct serving *s)
 	struct client_options wish = {
 	    .session_count = (uint32_t)s->config->threads + 1,
 	    .count_verbs = 1,
+	    .watch_name = !s->node,
 	    .dead_percent = (uint32_t)s->config->dead_percent,
 	    .seed = (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 32 ^ (uint64_t)getpid(),
 	};

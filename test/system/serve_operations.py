@@ -85,6 +85,23 @@ def a_server_says_that_its_node_has_ended(t):
 
 
 @case
+def a_server_goes_over_to_the_pool_that_has_the_name(t):
+    node = t.node("--size", "16M")
+    s = Server(t, "--pool", t.pool, "-t", "1")
+    s.say(b"set a 0 0 1\r\nx\r\n", b"STORED\r\n")
+    assert node.end() == 0
+    wait_until(lambda: s.stats()["memory_nodes_up"] == "0", "the server keeps a pool that is gone")
+    s.say(b"get a\r\nmg a v\r\nset a 0 0 1\r\ny\r\n", b"END\r\n" + b"SERVER_ERROR the memory node is gone\r\n" * 2)
+    t.node("--size", "16M")
+    wait_until(lambda: s.stats()["memory_nodes_up"] == "1", "the server does not come back")
+    s.say(b"get a\r\nset b 0 0 1\r\nz\r\n", b"END\r\nSTORED\r\n")
+    t.on_pool("get", "b").expect(0, b"z")
+    code, err = s.end()
+    assert code == 0 and err.count("the memory node is lost") == 1, (code, err)
+    assert "with another memory" in err, err
+
+
+@case
 def sigterm_answers_what_has_come(t):
     s = Server(t, "-m", "32", "-t", "2")
     idle, half, busy = s.connect(), s.connect(), s.connect()
