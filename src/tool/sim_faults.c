@@ -175,15 +175,14 @@ static void print_sum(const struct config *config, uint64_t runs, uint64_t failu
 	       text_count(&text[0], (double)sum->operations),
 	       text_count(&text[1], (double)sum->verbs),
 	       text_count(&text[2], (double)sum->virtual_ns / 1e6), seconds);
-	printf(
-	    "%s processes attached, %s were recovered, %s operations never returned (of processes "
-	    "that were killed), %s ended without an answer (their connections were cut, or their "
-	    "retries used up), %s found no space\n",
-	    text_count(&text[0], (double)sum->processes),
-	    text_count(&text[1], (double)sum->nodes_recovered),
-	    text_count(&text[2], (double)sum->pending),
-	    text_count(&text[3], (double)sum->undecided),
-	    text_count(&text[4], (double)sum->no_space));
+	printf("%s processes attached, %s were recovered; %s operations found no space\n",
+	       text_count(&text[0], (double)sum->processes),
+	       text_count(&text[1], (double)sum->nodes_recovered),
+	       text_count(&text[2], (double)sum->no_space));
+	printf("%s operations never returned (of processes that were killed), %s ended without an "
+	       "answer (connections cut, or out of retries)\n",
+	       text_count(&text[0], (double)sum->pending),
+	       text_count(&text[1], (double)sum->undecided));
 	printf("%s groups evicted, %s of them before every node had flushed; %s compacted; "
 	       "%s parts of large values\n",
 	       text_count(&text[0],
