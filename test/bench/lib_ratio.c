@@ -132,20 +132,28 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void open_all(struct bench *b, struct own_pool *pool, const char *latency)
+/* A client looks at its pool's name, so that stays until the end, also one by die(). */
+static struct own_pool pool;
+
+static void forget_pool(void)
+{
+	own_pool_forget(&pool);
+}
+
+static void open_all(struct bench *b, const char *latency)
 {
 	struct plan_wish wish = {.pool_bytes = 8u << 20, .object_bytes = VALUE_BYTES + 16};
 	struct forge_client *client;
 	char text[256], name[128], value[VALUE_BYTES];
 
-	if (own_pool_create(pool, &wish, text, sizeof(text))) {
+	if (own_pool_create(&pool, &wish, text, sizeof(text))) {
 		fprintf(stderr, "lib_ratio: %s\n", text);
 		exit(1);
 	}
-	snprintf(name, sizeof(name), "%s?latency=%s", pool->name, latency);
+	atexit(forget_pool);
+	snprintf(name, sizeof(name), "%s?latency=%s", pool.name, latency);
 	if (forge_open(name, NULL, &client) || forge_session_open(client, &b->session))
 		die("open");
-	own_pool_forget(pool);
 	for (uint32_t id = 0; id < KEYS; id++) {
 		snprintf(b->key_text[id], sizeof(b->key_text[id]), "key-%u", id);
 		b->keys[id] = forge_text(b->key_text[id]);
@@ -168,7 +176,6 @@ int main(int argc, char **argv)
 	static void (*const ways[WAYS])(struct bench *) = {one_by_one, many_at_a_time, async};
 	static double ns[WAYS][SLICES_MAX];
 	static struct bench bench;
-	struct own_pool pool;
 	uint32_t slices = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 401;
 	const char *latency = argc > 2 ? argv[2] : "2us";
 
@@ -177,7 +184,7 @@ int main(int argc, char **argv)
 			SLICES_MAX);
 		return 2;
 	}
-	open_all(&bench, &pool, latency);
+	open_all(&bench, latency);
 	for (uint32_t slice = 0; slice <= slices; slice++) {
 		choose_keys(&bench);
 		for (unsigned w = argc > 3 ? (unsigned)atoi(argv[3]) : 0; w < WAYS; w++) {
