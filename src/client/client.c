@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/hash.h"
 #include "client/inside.h"
 
 /* ---- clients ------------------------------------------------------------------------------ */
@@ -174,10 +173,8 @@ const char *client_member_name(struct client *c, uint32_t member)
 const char *client_owner_name(struct client *c, struct cache_key key)
 {
 	struct map *m = map_hold_newest(c);
-	uint32_t member = m->only;
+	uint32_t member = map_slot_of(m, key);
 
-	if (m->member_count > 1)
-		member = m->table[spread_partition(hash_key(key.data, key.bytes))];
 	map_drop(m);
 	return client_member_name(c, member);
 }

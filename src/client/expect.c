@@ -1,5 +1,4 @@
 /* expect.c: bringing closer to the processor what operations will READ from mapped memory. */
-#include "base/hash.h"
 #include "client/inside.h"
 #include "pool/index.h"
 
@@ -39,9 +38,7 @@ static const struct attachment *mapped(const struct session *s, struct cache_key
 
 	if (!m)
 		return NULL;
-	uint32_t i = m->member_count == 1
-			 ? m->only
-			 : m->table[spread_partition(hash_key(key.data, key.bytes))];
+	uint32_t i = map_slot_of(m, key);
 	const struct seat *seat = s->seats[i];
 
 	return seat && link_base(seat->of->link) ? seat->of : NULL;

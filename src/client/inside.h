@@ -21,6 +21,7 @@
 #include <pthread.h>
 
 #include "base/cancel.h"
+#include "base/hash.h"
 #include "client/attachment.h"
 #include "client/forked.h"
 #include "client/name.h"
@@ -179,6 +180,14 @@ uint32_t map_id_slot(const struct map *, uint64_t id);
 static inline int map_has(const struct map *m, uint32_t slot)
 {
 	return m->slots >> slot & 1;
+}
+
+/* The slot that has the key. */
+static inline uint32_t map_slot_of(const struct map *m, struct cache_key key)
+{
+	if (likely(m->member_count == 1))
+		return m->only;
+	return m->table[spread_partition(hash_key(key.data, key.bytes))];
 }
 
 static inline struct map *map_present(struct client *c)

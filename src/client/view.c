@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/hash.h"
 #include "client/inside.h"
 
 /* ---- places ------------------------------------------------------------------------------- */
@@ -219,16 +218,9 @@ static void expiry_here(const struct view *v, const struct cache *c, struct cach
 
 /* ---- operations --------------------------------------------------------------------------- */
 
-static inline uint32_t member_of(const struct map *m, struct cache_key key)
-{
-	if (likely(m->member_count == 1))
-		return m->only;
-	return m->table[spread_partition(hash_key(key.data, key.bytes))];
-}
-
 uint32_t view_member_of(const struct view *v, struct cache_key key)
 {
-	return member_of(v->map, key);
+	return map_slot_of(v->map, key);
 }
 
 /* To the member that has the key by the present map; *i is which, as far as that is known. */
@@ -244,7 +236,7 @@ static inline MAY_WAIT int lead_to(struct view *v, struct cache_key key, uint32_
 		if (status)
 			return status;
 	}
-	*i = member_of(v->map, key);
+	*i = map_slot_of(v->map, key);
 	return go_to(v, *i, out);
 }
 

@@ -184,12 +184,16 @@ def a_pool_whose_maker_was_killed_at_any_later_moment(t):
         assert not os.path.exists(t.pool)
 
 
-@case
-def a_node_that_is_killed_while_it_makes_its_pool_is_followed_by_another(t):
-    t.pool = t.path("pool")
+def expect_room_for_a_large_pool(t):
     free = os.statvfs(t.dir)
     if free.f_bavail * free.f_frsize < 3 << 30:
         raise Skip("less than 3 GiB are free")
+
+
+@case
+def a_node_that_is_killed_while_it_makes_its_pool_is_followed_by_another(t):
+    t.pool = t.path("pool")
+    expect_room_for_a_large_pool(t)
     node = subprocess.Popen([FORGE, "node", "--pool", t.pool, "--size", "2G"], env=t.env,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     t.processes.append(node)
@@ -212,9 +216,7 @@ def a_file_may_not_grow_so_far(t):
 @case
 def a_node_is_stopped_while_it_makes_its_pool(t):
     t.pool = t.path("pool")
-    free = os.statvfs(t.dir)
-    if free.f_bavail * free.f_frsize < 3 << 30:
-        raise Skip("less than 3 GiB are free")
+    expect_room_for_a_large_pool(t)
     for number in signal.SIGTERM, signal.SIGINT:
         node = subprocess.Popen([FORGE, "node", "--pool", t.pool, "--size", "2G"], env=t.env,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
