@@ -6,11 +6,7 @@
  */
 #include "serve/server.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
 #include <inttypes.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,11 +22,11 @@
 #include "node/node.h"
 #include "policy/policy.h"
 #include "tool/attach.h"
+#include "tool/background.h"
 #include "tool/memcached_options.h"
 #include "tool/names.h"
 #include "tool/own_pool.h"
-#include "client/view.h"
-#include "tool/survey.h"
+#include "tool/serve_figures.h"
 
 /* As `forge node`: how often to look for dead compute nodes. */
 #define LOOK_US 100000
@@ -38,8 +34,6 @@
 #define NODE_LOOK_US 1000000
 /* Descriptors beside those of connections. */
 #define OTHER_FILES 64
-/* An index that size is counted through when somebody asks; a larger one is estimated. */
-#define SCAN_BYTES_MAX (UINT64_C(64) << 20)
 
 struct config {
 	const char *pool, *listen, *unix_path, *unix_mask, *pidfile, *user, *metrics, *policy,
@@ -145,93 +139,11 @@ struct serving {
 
 /* ---- statistics --------------------------------------------------------------------------- */
 
-/* One compute node and one ring: how far ahead of evictions are its flushes, and behind the window?
- */
-static void judge_flushes(const struct plan *p, const struct survey *s, uint32_t cn, uint32_t ring,
-			  struct server_figures *out)
-{
-	uint64_t head = s->cursors.ring[ring].head, tail = s->cursors.ring[ring].tail;
-	uint64_t due = min_u64(head + p->window_groups, max_u64(head, tail));
-	int64_t margin = (int64_t)(s->lines[cn].flushed[ring] - head);
-	int64_t lag = (int64_t)(due - s->lines[cn].flushed[ring]);
-
-	if (tail <= head)
-		return; /* nothing can be evicted */
-	if (margin < out->window_margin_groups)
-		out->window_margin_groups = margin;
-	if (lag > out->flush_lag_groups)
-		out->flush_lag_groups = lag;
-}
-
-static void judge_nodes(const struct plan *p, const struct survey *s, struct server_figures *out)
-{
-	uint32_t nodes = 0;
-
-	for (uint32_t cn = 0; cn < p->cn_max; cn++) {
-		if (registry_state(s->lines[cn].id) != REGISTRY_LIVE)
-			continue;
-		nodes++;
-		for (uint32_t ring = 0; ring < RING_QUEUES; ring++)
-			judge_flushes(p, s, cn, ring, out);
-	}
-	/* A compute node is one of each memory node. */
-	out->nodes = nodes > out->nodes ? nodes : out->nodes;
-}
-
-/* Add what one pool holds. */
-static int count_member(const struct cache *c, struct server_figures *out)
-{
-	const struct pool *pool = c->cn->pool;
-	const struct plan *p = &pool->plan;
-	bool scan = plan_slot_count(p) * 8 * p->slot_words <= SCAN_BYTES_MAX;
-	struct survey survey;
-	int status = survey_take(pool, c->worker, scan, &survey);
-
-	if (status)
-		return status;
-	uint64_t items = scan ? survey.slots_live
-			      : survey.ring_members[RING_SMALL] + survey.ring_members[RING_MAIN];
-
-	out->items += items;
-	out->bytes += scan ? survey.live_bytes : items * p->object_bytes;
-	out->chunks += p->chunk_count;
-	out->chunks_free += survey.chunks[CHUNK_FREE];
-	out->chunk_bytes += (uint64_t)p->chunk_count * p->chunk_bytes;
-	out->capacity += plan_capacity_objects(p);
-	stats_merge(&out->stats, &survey.stats);
-	if (p->window_groups < out->window_margin_groups)
-		out->window_margin_groups = p->window_groups;
-	judge_nodes(p, &survey, out);
-	survey_free(&survey);
-	return 0;
-}
-
-/* The sum over the memory nodes that are up. */
-static int count_pool(void *context, struct view *v, struct server_figures *out)
+static int take_figures(void *context, struct view *v, struct server_figures *out)
 {
 	const struct serving *s = context;
-	int status = FORGE_E_NODE;
 
-	*out = (struct server_figures){.window_margin_groups = INT64_MAX};
-	for (uint32_t i = 0; i < client_member_end(s->client); i++) {
-		uint64_t since_ns = 0;
-		struct cache *c;
-		int one;
-
-		do {
-			one = view_cache(v, i, &c);
-		} while (one && view_again(v, i, &one, &since_ns));
-		if (!one)
-			one = count_member(c, out);
-		if (one == FORGE_E_NODE)
-			view_lost(v, i);
-		else if (one)
-			return one;
-		else
-			status = 0;
-	}
-	out->live_share = status ? 0 : (double)out->bytes / (double)out->chunk_bytes;
-	return status;
+	return serve_figures(s->client, v, out);
 }
 
 /* The server is its pool's memory node. */
@@ -463,7 +375,7 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 	    .unix_path = c->unix_path,
 	    .unix_mode = (unsigned)mode,
 	    .metrics = c->metrics,
-	    .figures = count_pool,
+	    .figures = take_figures,
 	    .chore = s->node ? look_for_dead : look_at_node,
 	    .chore_us = s->node ? LOOK_US : NODE_LOOK_US,
 	    .context = s,
@@ -495,86 +407,22 @@ static void print_ready(const struct serving *s)
 
 /* ---- the process -------------------------------------------------------------------------- */
 
-static int become_user(const char *name)
-{
-	const struct passwd *user;
-
-	if (geteuid() != 0)
-		return 0; /* as memcached: it is for root only */
-	errno = 0;
-	user = getpwnam(name);
-	if (!user)
-		return tool_fail(&command_serve, "--user=%s: there is no such user", name);
-	if (initgroups(name, user->pw_gid) || setgid(user->pw_gid) || setuid(user->pw_uid))
-		return tool_fail(&command_serve, "cannot become the user %s: %m", name);
-	return 0;
-}
-
-static int write_pidfile(const char *path)
-{
-	FILE *f = fopen(path, "we");
-
-	if (!f || fprintf(f, "%d\n", (int)getpid()) < 0 || fclose(f))
-		return tool_fail(&command_serve, "cannot write --pidfile %s: %m", path);
-	return 0;
-}
-
-/*
- * The parent waits until the child can be connected to, or has failed with a message, so that
- * its exit status means something.  In the parent: the exit status; in the child -1, and *ready
- * is where to say so.
- */
-static int go_to_background(int *ready)
-{
-	int ends[2];
-	char byte;
-
-	if (pipe2(ends, O_CLOEXEC))
-		return tool_fail(&command_serve, "cannot go to the background: %m");
-	pid_t child = fork();
-
-	if (child < 0)
-		return tool_fail(&command_serve, "cannot go to the background: %m");
-	if (child > 0) {
-		close(ends[1]);
-		return read(ends[0], &byte, 1) == 1 ? TOOL_OK : TOOL_ERROR;
-	}
-	close(ends[0]);
-	setsid();
-	*ready = ends[1];
-	return -1;
-}
-
-/* Ready: from now on nobody sees what is printed. */
-static void tell_parent(int ready)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (write(ready, "r", 1) != 1)
-		log_debug("nobody waited for the server");
-	close(ready);
-	for (int fd = 0; fd < 3 && null >= 0; fd++)
-		dup2(null, fd);
-	if (null > 2)
-		close(null);
-}
-
 static int serve(struct serving *s, const struct opts_parsed *parsed, int ready)
 {
 	const struct config *c = s->config;
-	int status = c->user ? become_user(c->user) : 0;
+	int status = c->user ? background_become(&command_serve, c->user) : 0;
 
 	if (!status)
 		status = open_pool(s);
 	if (!status)
 		status = open_server(s, parsed);
 	if (!status && c->pidfile)
-		status = write_pidfile(c->pidfile);
+		status = background_write_pid(&command_serve, c->pidfile);
 	if (status)
 		return status;
 	print_ready(s);
 	if (ready >= 0)
-		tell_parent(ready);
+		background_ready(ready);
 	log_info("%s: ended by signal %d", s->pool_name, server_run(s->server));
 	if (c->pidfile)
 		unlink(c->pidfile);
@@ -604,7 +452,7 @@ static int run(int argc, char **argv)
 	if (config.verbose && log_get_level() < LOG_INFO)
 		log_set_level(LOG_INFO);
 	if (config.daemon) {
-		status = go_to_background(&ready);
+		status = background_start(&command_serve, &ready);
 		if (status >= 0)
 			return status;
 	}
