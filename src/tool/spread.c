@@ -6,8 +6,9 @@
  * prepared and committed in turn, and the claims end when no operation can start by the old record
  * any more.  Cut off, it is repeated with --force: until all nodes agree no client attaches.
  */
+#include "tool/spread.h"
+
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,31 +18,20 @@
 #include "base/opts.h"
 #include "base/text.h"
 #include "cache/cn.h"
-#include "client/link.h"
-#include "client/name.h"
-#include "pool/spread.h"
-#include "tool/command.h"
-#include "tool/names.h"
-
-struct config {
-	const char *pool, *leave;
-	bool set, lost, force, dry_run;
-	const char *key_file;
-};
 
 static const struct opt options[] = {
-    OPT_STRING(struct config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAMES",
+    OPT_STRING(struct spread_config, pool, "pool", 'p', TOOL_POOL_DEFAULT, "NAMES",
 	       "The memory nodes, separated by commas; with --set: those it is to have."),
-    TOOL_KEY_FILE_OPTION(struct config),
-    OPT_FLAG(struct config, set, "set", 0, "Make these its memory nodes, and no others."),
-    OPT_STRING(struct config, leave, "leave", 0, NULL, "NAMES",
+    TOOL_KEY_FILE_OPTION(struct spread_config),
+    OPT_FLAG(struct spread_config, set, "set", 0, "Make these its memory nodes, and no others."),
+    OPT_STRING(struct spread_config, leave, "leave", 0, NULL, "NAMES",
 	       "With --set: memory nodes that it has and is not to have any more."),
-    OPT_FLAG(struct config, lost, "lost", 0,
+    OPT_FLAG(struct spread_config, lost, "lost", 0,
 	     "With --set: go on although some that are to leave cannot be reached; they must never "
 	     "come back with their memory."),
-    OPT_FLAG(struct config, dry_run, "dry-run", 0,
+    OPT_FLAG(struct spread_config, dry_run, "dry-run", 0,
 	     "With --set: say what would become of each memory node, and change nothing."),
-    OPT_FLAG(struct config, force, "force", 0,
+    OPT_FLAG(struct spread_config, force, "force", 0,
 	     "With --set: also after a change that was cut off, and over what nodes hold that were "
 	     "caches of their own."),
 };
@@ -59,230 +49,6 @@ static const struct opts_table table = {
 static int run(int argc, char **argv);
 
 const struct command command_spread = {"spread", "Show or change a cache's memory nodes.", run};
-
-/* A memory node, reached. */
-struct reached {
-	const char *name;
-	struct link *link;
-	struct fab *fab;
-	struct worker worker;
-	struct pool pool;
-	struct spread_view view;
-	uint64_t id;	/* as a member */
-	uint64_t place; /* hash of the name */
-	/* The name without options, which is what clients that run reach it by. */
-	char text[SPREAD_NAME_BYTES_MAX + 1];
-	bool stays; /* or joins */
-	struct spread_step step;
-};
-
-/* One that cannot be reached. */
-struct away {
-	const char *name;
-	uint64_t place;
-	char why[512];
-};
-
-struct change {
-	const struct config *config;
-	struct tool_names names, leavers;
-	struct reached *nodes; /* those of names, then those of leavers; without those away */
-	unsigned count;
-	struct away *away; /* when shown any, in a change leavers */
-	unsigned away_count;
-	const struct spread_record *before; /* NULL: none */
-	struct spread_record next;
-	uint64_t token;
-};
-
-/* ---- what there is ------------------------------------------------------------------------ */
-
-#define REFUSE(text, bytes, name, status)                                                          \
-	(snprintf(text, bytes, "%s: %s (%s)", name, status_sentence(status), status_name(status)), \
-	 (status))
-
-static int reach(struct reached *r, int flags, char *text, size_t bytes)
-{
-	struct pool_name parsed;
-	int status = name_parse(r->name, &parsed, text, bytes);
-
-	if (status)
-		return status;
-	r->place = name_place_hash(&parsed);
-	if (name_place_text(&parsed, r->text, sizeof(r->text)) || !spread_name_fits(r->text)) {
-		snprintf(text, bytes,
-			 "%s: a memory node of several has a name of at most %u bytes without its "
-			 "options, and no control characters in it: name it by another one",
-			 r->name, SPREAD_NAME_BYTES_MAX);
-		return FORGE_E_INVAL;
-	}
-	status = link_open(r->name, flags, &r->link, text, bytes);
-	if (status)
-		return status;
-	status = link_connect(r->link, &r->fab);
-	if (status)
-		return REFUSE(text, bytes, r->name, status);
-	worker_init(&r->worker, r->fab, clock_monotonic(), 0);
-	char reason[320];
-
-	status = pool_open(&r->worker, &r->pool, reason, sizeof(reason));
-	if (status) {
-		snprintf(text, bytes, "%s: %s", r->name, reason);
-		return status;
-	}
-	status = spread_read(&r->worker, &r->pool, &r->view);
-	if (status)
-		return REFUSE(text, bytes, r->name, status);
-	r->id = spread_page_member(&r->view.page);
-	if (!r->id)
-		r->id = r->pool.pool_id;
-	return 0;
-}
-
-static void leave(struct reached *r)
-{
-	fab_close(r->fab);
-	link_close(r->link);
-	*r = (struct reached){0};
-}
-
-/* Who cannot be reached is shown as such; in a change it may be a leaver that is lost. */
-static int reach_or_note(struct change *c, const char *name, bool stays)
-{
-	const struct config *config = c->config;
-	struct reached *r = &c->nodes[c->count];
-	struct away *a = &c->away[c->away_count];
-
-	r->name = name;
-	r->stays = stays;
-	int status = reach(r, config->set ? 0 : LINK_READ_ONLY, a->why, sizeof(a->why));
-
-	if (!status) {
-		c->count++;
-		return 0;
-	}
-	a->name = name;
-	a->place = r->place;
-	leave(r);
-	if (!link_is_away(status))
-		return tool_fail(&command_spread, "%s", a->why);
-	if (config->set && stays)
-		return tool_fail(
-		    &command_spread, "%s%s", a->why,
-		    config->lost ? "; if it is the one that is lost, name it in --leave" : "");
-	if (config->set && !config->lost)
-		return tool_fail(&command_spread, "%s; if it is gone for good, add --lost", a->why);
-	c->away_count++;
-	return 0;
-}
-
-static int reach_all(struct change *c)
-{
-	int status = tool_names_open(&command_spread, c->config->pool, &c->names);
-
-	if (!status && c->config->leave)
-		status = tool_names_open(&command_spread, c->config->leave, &c->leavers);
-	if (status)
-		return status;
-	unsigned count = c->names.count + c->leavers.count;
-
-	c->nodes = calloc(count, sizeof(*c->nodes));
-	c->away = calloc(count, sizeof(*c->away));
-	if (!c->nodes || !c->away)
-		return tool_fail(&command_spread, "%s", status_sentence(FORGE_E_NO_MEMORY));
-	for (unsigned i = 0; i < c->names.count && !status; i++)
-		status = reach_or_note(c, c->names.name[i], true);
-	for (unsigned i = 0; i < c->leavers.count && !status; i++)
-		status = reach_or_note(c, c->leavers.name[i], false);
-	if (!status && c->count == 0)
-		status = tool_fail(&command_spread, "%s", c->away[0].why);
-	return status;
-}
-
-/* The newest record; another cache's only with --force. */
-static int find_before(struct change *c)
-{
-	const char *holder = NULL;
-
-	for (unsigned i = 0; i < c->count; i++) {
-		const struct spread_record *r = c->nodes[i].view.record;
-
-		if (r && !holder)
-			holder = c->nodes[i].name;
-		if (r && (!c->before || (r->id == c->before->id && r->epoch > c->before->epoch)))
-			c->before = r;
-		if (r && r->id != c->before->id && !c->config->force)
-			return tool_fail(&command_spread,
-					 "%s is a memory node of another cache than %s: with "
-					 "--set --force what it holds is forgotten, and the cache "
-					 "named first is kept",
-					 c->nodes[i].name, holder);
-	}
-	return 0;
-}
-
-/* The member that had that name, if nobody who was reached is it, or -1. */
-static int find_away(const struct change *c, const struct away *a)
-{
-	for (uint32_t m = 0; c->before && m < c->before->member_count; m++) {
-		bool is_there = c->before->member[m].name != a->place;
-
-		for (unsigned i = 0; i < c->count; i++)
-			is_there |= c->nodes[i].id == c->before->member[m].id;
-		if (!is_there)
-			return (int)m;
-	}
-	return -1;
-}
-
-static void print_members(const struct change *c)
-{
-	struct text_table *t = text_table_open("lrrrl");
-	uint8_t owners[SPREAD_PARTITIONS];
-	struct text size, share;
-
-	printf("cache %016" PRIx64 ", epoch %" PRIu64 ", %u memory node%s\n\n", c->before->id,
-	       c->before->epoch, c->before->member_count, c->before->member_count == 1 ? "" : "s");
-	spread_table(c->before, owners);
-	text_table_cell(t, "member");
-	text_table_cell(t, "weight");
-	text_table_cell(t, "partitions");
-	text_table_cell(t, "share");
-	text_table_cell(t, "memory node");
-	text_table_rule(t);
-	for (uint32_t m = 0; m < c->before->member_count; m++) {
-		const struct spread_member *member = &c->before->member[m];
-		const char *name = "not named", *away = "";
-		uint32_t n = 0;
-
-		for (uint32_t p = 0; p < SPREAD_PARTITIONS; p++)
-			n += owners[p] == m;
-		for (unsigned i = 0; i < c->count; i++)
-			if (c->nodes[i].view.epoch && c->nodes[i].id == member->id) {
-				name = c->nodes[i].name;
-				if (c->nodes[i].pool.pool_id != member->id)
-					away = ": another pool, in a lost one's place";
-				/* Shared memory outlives who serves it. */
-				if (!link_is_served(c->nodes[i].link))
-					away = ": its memory is there, but no node serves it";
-			}
-		for (unsigned i = 0; i < c->away_count; i++)
-			if (find_away(c, &c->away[i]) == (int)m) {
-				name = c->away[i].name;
-				away = ": cannot be reached";
-			}
-		text_table_cell(t, "%016" PRIx64, member->id);
-		text_table_cell(t, "%s", text_bytes(&size, member->weight * SPREAD_WEIGHT_UNIT));
-		text_table_cell(t, "%u", n);
-		text_table_cell(t, "%s", text_percent(&share, (double)n / SPREAD_PARTITIONS));
-		text_table_cell(t, "%s%s", name, away);
-	}
-	text_table_print(t, stdout);
-	text_table_close(t);
-	printf(
-	    "\nmember: its id, for good; weight: the size it joined with, which decides its share; "
-	    "share: of all keys\n");
-}
 
 /* ---- what there is to be ------------------------------------------------------------------ */
 
@@ -307,7 +73,7 @@ static int check_leaver(const struct change *c, const struct reached *r)
 static int check_away(const struct change *c)
 {
 	for (unsigned i = 0; i < c->away_count; i++)
-		if (find_away(c, &c->away[i]) < 0)
+		if (spread_find_away(c, &c->away[i]) < 0)
 			return tool_fail(&command_spread,
 					 "%s cannot be reached, and no member of the cache that is "
 					 "missing had this name: leave it out of --leave; with "
@@ -360,8 +126,7 @@ static int check_claims(const struct change *c)
 	return 0;
 }
 
-/* Of those that were caches of their own the first goes on with what it holds.  NULL: none. */
-static const struct reached *first_used(const struct change *c)
+const struct reached *spread_first_used(const struct change *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
 		if (!c->nodes[i].view.epoch && c->nodes[i].view.was_used)
@@ -372,7 +137,7 @@ static const struct reached *first_used(const struct change *c)
 /* Which node that was a cache of its own is kept?  NULL: none. */
 static int find_keeper(const struct change *c, const struct reached **out)
 {
-	const struct reached *first = first_used(c);
+	const struct reached *first = spread_first_used(c);
 
 	*out = c->before ? NULL : first;
 	for (unsigned i = 0; i < c->count && !c->config->force; i++) {
@@ -394,12 +159,12 @@ static int find_keeper(const struct change *c, const struct reached **out)
 	return 0;
 }
 
-static int make_next(struct change *c)
+int spread_next(struct change *c)
 {
 	struct spread_member members[SPREAD_NODES_MAX];
 	const char *names[SPREAD_NODES_MAX];
 	struct spread_wish wish = {.members = members, .names = names};
-	const struct reached *first = c->before ? NULL : first_used(c);
+	const struct reached *first = c->before ? NULL : spread_first_used(c);
 	uint64_t epoch = 0;
 	size_t bytes = 0;
 	unsigned n = 0;
@@ -434,8 +199,7 @@ static int make_next(struct change *c)
 	return 0;
 }
 
-/* Which share of the keys that are r's, all of them before there was a record, moves to others? */
-static double moved_share(const struct change *c, const struct reached *r)
+double spread_moved_share(const struct change *c, const struct reached *r)
 {
 	uint8_t owners[SPREAD_PARTITIONS], before[SPREAD_PARTITIONS] = {0};
 	int mine = spread_record_find(&c->next, r->id);
@@ -495,7 +259,7 @@ static int write_all(struct change *c)
 
 static void print_step(const struct change *c, const struct reached *r)
 {
-	double moved = r->stays ? moved_share(c, r) : 0;
+	double moved = r->stays ? spread_moved_share(c, r) : 0;
 	struct text share;
 
 	printf("%s %s", r->name, r->stays ? "is a memory node of the cache" : "has left");
@@ -519,7 +283,7 @@ static int set(struct change *c)
 	if (!status)
 		status = find_keeper(c, &keeper);
 	if (!status)
-		status = make_next(c);
+		status = spread_next(c);
 	if (status)
 		return status;
 	if (!is_change(c)) {
@@ -543,59 +307,9 @@ static int set(struct change *c)
 	return status;
 }
 
-/* ---- showing it --------------------------------------------------------------------------- */
-
-/* A node that is no member, and what a change would make of it. */
-static void print_other(struct change *c, const struct reached *r, const struct reached *keeper)
-{
-	struct text share;
-
-	printf("%s: ", r->name);
-	if (r->view.epoch)
-		printf("it was a memory node before: --set makes it one again, and forgets what it "
-		       "holds\n");
-	else if (!r->view.was_used)
-		printf("new: --set makes it a memory node\n");
-	else if (r != keeper)
-		printf(
-		    "used as a cache of its own: --set refuses it, with --force what it holds is "
-		    "forgotten\n");
-	else if (c->count + c->away_count == 1)
-		printf("a cache of its own\n");
-	else if (c->away_count > 0 || make_next(c))
-		printf("used as a cache of its own: --set keeps what does not move to others\n");
-	else
-		printf(
-		    "used as a cache of its own: --set keeps what it holds, but for the %s of its "
-		    "keys that move to others and are lost\n",
-		    text_percent(&share, moved_share(c, r)));
-}
-
-static int show(struct change *c)
-{
-	const struct reached *keeper = c->before ? NULL : first_used(c);
-
-	if (c->before) {
-		print_members(c);
-		putchar('\n');
-	}
-	for (unsigned i = 0; i < c->count; i++) {
-		const struct reached *r = &c->nodes[i];
-
-		if (!c->before || r->view.epoch != c->before->epoch || r->view.member == 0 ||
-		    spread_record_find(c->before, r->id) < 0)
-			print_other(c, r, keeper);
-		if (r->view.claim)
-			printf("%s is claimed by a change that runs, or was cut off\n", r->name);
-	}
-	for (unsigned i = 0; i < c->away_count; i++)
-		printf("%s cannot be reached: %s\n", c->away[i].name, c->away[i].why);
-	return TOOL_OK;
-}
-
 static int run(int argc, char **argv)
 {
-	struct config config;
+	struct spread_config config;
 	struct opts_parsed parsed;
 	struct change change = {.config = &config};
 	int status = opts_parse_main(&table, argc, argv, &config, &parsed);
@@ -607,13 +321,13 @@ static int run(int argc, char **argv)
 		return tool_fail(
 		    &command_spread,
 		    "--leave, --lost, --dry-run and --force are for changes: add --set");
-	status = reach_all(&change);
+	status = spread_reach(&change);
 	if (!status)
-		status = find_before(&change);
+		status = spread_find_before(&change);
 	if (!status)
-		status = config.set ? set(&change) : show(&change);
+		status = config.set ? set(&change) : spread_show(&change);
 	for (unsigned i = 0; i < change.count; i++)
-		leave(&change.nodes[i]);
+		spread_leave(&change.nodes[i]);
 	free(change.nodes);
 	free(change.away);
 	tool_names_close(&change.names);
