@@ -6,41 +6,16 @@
 
 #include <assert.h>
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
 #include "base/opts_file.h"
-#include "base/parse.h"
+#include "base/opts_value.h"
 #include "base/status.h"
-#include "base/text.h"
 
 /* Longer words are compared by their first characters only. */
 #define WORD_CHARS_MAX 63
-
-#define LOWER "abcdefghijklmnopqrstuvwxyz"
-
-/* A value on its way in: where it was written, for the message if it is bad. */
-struct source {
-	const struct opts_table *table;
-	struct opts_parsed *parsed;
-	const char *label; /* "--threads", "FORGE_THREADS" or "FILE:7: threads" */
-};
-
-static int PRINTF_LIKE(3, 4)
-    fail(const struct opts_table *t, struct opts_parsed *p, const char *format, ...)
-{
-	char what[400];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(what, sizeof(what), format, args);
-	va_end(args);
-	snprintf(p->error, sizeof(p->error), "%s: %s; see '%s --help'", t->command, what,
-		 t->command);
-	return FORGE_E_INVAL;
-}
 
 /* Levenshtein distance; short words, so a row of the matrix at a time on the stack. */
 static unsigned edit_distance(const char *a, const char *b)
@@ -96,214 +71,23 @@ const char *opts_env_name(const struct opt *o, char *buf, size_t bytes)
 	return buf;
 }
 
-/* The choice at *list, whose length is returned; *list moves on to the next. */
-static size_t take_choice(const char **list, const char **choice)
-{
-	size_t len = strcspn(*list, "|");
-
-	*choice = *list;
-	*list += len + ((*list)[len] == '|');
-	return len;
-}
-
-const char *opts_choice_name(const struct opt *o, unsigned index, char *buf, size_t bytes)
-{
-	const char *list = o->choices, *choice = "";
-	size_t len = 0;
-
-	for (unsigned i = 0; i <= index; i++)
-		len = take_choice(&list, &choice);
-	snprintf(buf, bytes, "%.*s", (int)len, choice);
-	return buf;
-}
-
-static int store_flag(const struct source *s, const char *value, bool *field)
-{
-	static const char *const yes[] = {"1", "yes", "true", "on"};
-	static const char *const no[] = {"0", "no", "false", "off"};
-
-	for (unsigned i = 0; i < ARRAY_COUNT(yes); i++) {
-		if (strcmp(value, yes[i]) == 0 || strcmp(value, no[i]) == 0) {
-			*field = strcmp(value, yes[i]) == 0;
-			return 0;
-		}
-	}
-	return fail(s->table, s->parsed, "%s=%s: must be yes or no", s->label, value);
-}
-
-static int store_choice(const struct source *s, const struct opt *o, const char *value,
-			unsigned *field)
-{
-	const char *list = o->choices, *choice;
-
-	for (unsigned i = 0; *list; i++) {
-		size_t len = take_choice(&list, &choice);
-
-		if (strlen(value) == len && memcmp(value, choice, len) == 0) {
-			*field = i;
-			return 0;
-		}
-	}
-	return fail(s->table, s->parsed, "%s=%s: must be one of %s", s->label, value, o->choices);
-}
-
-static const char *expected_form(enum opt_type type)
-{
-	switch (type) {
-	case OPT_TYPE_BYTES:
-		return "a size such as 64K, 1.5G or 4096";
-	case OPT_TYPE_DURATION:
-		return "a duration such as 100us, 5ms or 2s";
-	case OPT_TYPE_DOUBLE:
-		return "a number such as 0.99";
-	default:
-		return "a whole number";
-	}
-}
-
-/* A bound exactly and as one may type it: in the largest unit that divides it. */
-static const char *bound_text(const struct opt *o, uint64_t v, struct text *t)
-{
-	static const char *const times[] = {"us", "ms", "s"}, *const sizes[] = {"", "K", "M", "G"};
-	const bool is_time = o->type == OPT_TYPE_DURATION;
-	const unsigned step = is_time ? 1000 : 1024;
-	unsigned unit = 0;
-
-	if (o->type != OPT_TYPE_U64)
-		for (; v && v % step == 0 && unit + 1 < (is_time ? 3 : 4); unit++)
-			v /= step;
-	snprintf(t->s, sizeof(t->s), "%llu%s", (unsigned long long)v,
-		 v == 0 || o->type == OPT_TYPE_U64 ? ""
-		 : is_time			   ? times[unit]
-						   : sizes[unit]);
-	return t->s;
-}
-
-/* What a count is of, for a message: N says nothing, a size or time has its unit behind it. */
-static const char *count_unit(const struct opt *o)
-{
-	bool is_word = o->type == OPT_TYPE_U64 && o->unit && o->unit[strcspn(o->unit, LOWER "%")];
-
-	return is_word ? o->unit : o->type == OPT_TYPE_BYTES ? "bytes" : "";
-}
-
-static int check_range(const struct source *s, const struct opt *o, const char *value, uint64_t v)
-{
-	const char *unit = count_unit(o), *space = *unit ? " " : "";
-	struct text least, most;
-
-	if (v >= o->min && (o->max == 0 || v <= o->max))
-		return 0;
-	bound_text(o, o->min, &least);
-	if (o->max == 0)
-		return fail(s->table, s->parsed, "%s=%s: must be at least %s%s%s", s->label, value,
-			    least.s, space, unit);
-	return fail(s->table, s->parsed, "%s=%s: must be between %s and %s%s%s", s->label, value,
-		    least.s, bound_text(o, o->max, &most), space, unit);
-}
-
-static int store_integer(const struct source *s, const struct opt *o, const char *value,
-			 uint64_t *field)
-{
-	uint64_t v = 0;
-	int status = o->type == OPT_TYPE_BYTES	    ? parse_bytes(value, &v)
-		     : o->type == OPT_TYPE_DURATION ? parse_duration_us(value, &v)
-						    : parse_count(value, &v);
-
-	if (status == FORGE_E_NO_SPACE)
-		return fail(s->table, s->parsed, "%s=%s: does not fit 64 bits", s->label, value);
-	if (status)
-		return fail(s->table, s->parsed, "%s=%s: not %s", s->label, value,
-			    expected_form(o->type));
-	status = check_range(s, o, value, v);
-	if (status == 0)
-		*field = v;
-	return status;
-}
-
-static int store_double(const struct source *s, const struct opt *o, const char *value,
-			double *field)
-{
-	double v;
-
-	if (parse_double(value, &v))
-		return fail(s->table, s->parsed, "%s=%s: not %s", s->label, value,
-			    expected_form(o->type));
-	if (v < o->double_min || v > o->double_max)
-		return fail(s->table, s->parsed, "%s=%s: must be between %g and %g", s->label,
-			    value, o->double_min, o->double_max);
-	*field = v;
-	return 0;
-}
-
-static void *field_of(const struct opt *o, void *config)
-{
-	return (char *)config + o->offset;
-}
-
-static int store(const struct source *s, const struct opt *o, const char *value, void *field)
-{
-	switch (o->type) {
-	case OPT_TYPE_FLAG:
-		return store_flag(s, value, field);
-	case OPT_TYPE_U64:
-	case OPT_TYPE_BYTES:
-	case OPT_TYPE_DURATION:
-		return store_integer(s, o, value, field);
-	case OPT_TYPE_DOUBLE:
-		return store_double(s, o, value, field);
-	case OPT_TYPE_STRING:
-		*(const char **)field = value;
-		return 0;
-	case OPT_TYPE_CHOICE:
-		return store_choice(s, o, value, field);
-	}
-	return FORGE_E_INVAL;
-}
-
-/* Zero for a row without a default. */
-static void store_nothing(const struct opt *o, void *config)
-{
-	void *field = field_of(o, config);
-
-	switch (o->type) {
-	case OPT_TYPE_FLAG:
-		*(bool *)field = false;
-		break;
-	case OPT_TYPE_U64:
-	case OPT_TYPE_BYTES:
-	case OPT_TYPE_DURATION:
-		*(uint64_t *)field = 0;
-		break;
-	case OPT_TYPE_DOUBLE:
-		*(double *)field = 0;
-		break;
-	case OPT_TYPE_STRING:
-		*(const char **)field = NULL;
-		break;
-	case OPT_TYPE_CHOICE:
-		*(unsigned *)field = 0;
-		break;
-	}
-}
-
 static int load_defaults(const struct opts_table *t, void *config, struct opts_parsed *p)
 {
 	for (unsigned i = 0; i < t->option_count; i++) {
 		const struct opt *o = &t->options[i];
-		struct source s = {t, p, o->name};
+		struct opts_source s = {t, p, o->name};
 		char name[96];
 		const char *value;
 
 		p->origin[i] = OPTS_DEFAULT;
-		store_nothing(o, config);
-		if (o->preset && store(&s, o, o->preset, field_of(o, config)))
+		opts_store_nothing(o, config);
+		if (o->preset && opts_store(&s, o, o->preset, opts_field(o, config)))
 			return FORGE_E_INVAL;
 		value = getenv(opts_env_name(o, name, sizeof(name)));
 		if (!value)
 			continue;
 		s.label = name;
-		if (store(&s, o, value, field_of(o, config)))
+		if (opts_store(&s, o, value, opts_field(o, config)))
 			return FORGE_E_INVAL;
 		p->origin[i] = OPTS_ENVIRONMENT;
 	}
@@ -328,32 +112,33 @@ static int store_line(const struct opts_table *t, const struct opts_line *line, 
 		unsigned choice;
 	} unused; /* the value, if the environment or argv has set the option */
 	char label[256];
-	const struct source s = {t, p, label};
+	const struct opts_source s = {t, p, label};
 	const char *nearest;
 	unsigned i = 0;
 
 	snprintf(label, sizeof(label), "%s:%u: %.*s", p->file, line->number, WORD_CHARS_MAX,
 		 line->name);
 	if (!line->value)
-		return fail(t, p, "%s: not a line 'name = value'", label);
+		return opts_fail(t, p, "%s: not a line 'name = value'", label);
 	while (i < t->option_count && strcmp(t->options[i].name, line->name) != 0)
 		i++;
 	if (i == t->option_count) {
 		nearest = nearest_option(t, line->name);
-		return fail(t, p, "%s: unknown option%s%s%s", label,
-			    nearest ? ", did you mean " : "", nearest ? nearest : "",
-			    nearest ? "?" : "");
+		return opts_fail(t, p, "%s: unknown option%s%s%s", label,
+				 nearest ? ", did you mean " : "", nearest ? nearest : "",
+				 nearest ? "?" : "");
 	}
 	if (!*line->value)
-		return fail(t, p, "%s needs a value; leave the line out for the default", label);
+		return opts_fail(t, p, "%s needs a value; leave the line out for the default",
+				 label);
 	if (p->line[i])
-		return fail(t, p, "%s: set before, in line %u; remove one of them", label,
-			    p->line[i]);
+		return opts_fail(t, p, "%s: set before, in line %u; remove one of them", label,
+				 p->line[i]);
 	p->line[i] = line->number;
 	if (p->origin[i] != OPTS_DEFAULT)
-		return store(&s, &t->options[i], line->value, &unused);
+		return opts_store(&s, &t->options[i], line->value, &unused);
 	p->origin[i] = OPTS_FILE;
-	return store(&s, &t->options[i], line->value, field_of(&t->options[i], config));
+	return opts_store(&s, &t->options[i], line->value, opts_field(&t->options[i], config));
 }
 
 /* The file --config into what the environment and argv have left at its default. */
@@ -364,7 +149,7 @@ static int load_file(const struct opts_table *t, void *config, struct opts_parse
 	const char *problem;
 
 	if (opts_file_read(p->file, p->file_text, sizeof(p->file_text), &problem))
-		return fail(t, p, "--config=%s: %s", p->file, problem);
+		return opts_fail(t, p, "--config=%s: %s", p->file, problem);
 	while (opts_file_next(&rest, &line))
 		if (store_line(t, &line, config, p))
 			return FORGE_E_INVAL;
@@ -389,13 +174,15 @@ static int fail_foreign(struct cursor *c, char letter, const char *name)
 		const struct opts_foreign *f = &t->foreign[i];
 
 		if (letter && f->letter == letter)
-			return fail(t, c->parsed,
-				    "-%c is an option of memcached's that has no meaning here: %s",
-				    letter, f->why);
+			return opts_fail(
+			    t, c->parsed,
+			    "-%c is an option of memcached's that has no meaning here: %s", letter,
+			    f->why);
 		if (name && f->name && strcmp(f->name, name) == 0)
-			return fail(t, c->parsed,
-				    "--%s is an option of memcached's that has no meaning here: %s",
-				    name, f->why);
+			return opts_fail(
+			    t, c->parsed,
+			    "--%s is an option of memcached's that has no meaning here: %s", name,
+			    f->why);
 	}
 	return 0;
 }
@@ -411,8 +198,9 @@ static int unknown_option(struct cursor *c, const char *word, size_t len)
 		return FORGE_E_INVAL;
 	nearest = nearest_option(t, name);
 	if (nearest)
-		return fail(t, c->parsed, "unknown option --%s, did you mean --%s?", name, nearest);
-	return fail(t, c->parsed, "unknown option --%s", name);
+		return opts_fail(t, c->parsed, "unknown option --%s, did you mean --%s?", name,
+				 nearest);
+	return opts_fail(t, c->parsed, "unknown option --%s", name);
 }
 
 /* The value of an option that was not attached to it: the next word.  form is what it must be. */
@@ -422,7 +210,7 @@ static int take_value(struct cursor *c, const char *form, const char *label, con
 
 	/* "--trace --threads 3" is a forgotten value, not a file called --threads. */
 	if (!next || (strncmp(next, "--", 2) == 0 && next[2]))
-		return fail(c->table, c->parsed, "%s needs a value (%s)", label, form);
+		return opts_fail(c->table, c->parsed, "%s needs a value (%s)", label, form);
 	c->next++;
 	*value = next;
 	return 0;
@@ -431,17 +219,17 @@ static int take_value(struct cursor *c, const char *form, const char *label, con
 static int store_given(struct cursor *c, unsigned index, const char *label, const char *value)
 {
 	const struct opt *o = &c->table->options[index];
-	struct source s = {c->table, c->parsed, label};
+	struct opts_source s = {c->table, c->parsed, label};
 
 	if (!value && o->type == OPT_TYPE_FLAG)
 		value = "yes";
 	if (!value && take_value(c,
 				 o->choices ? o->choices
 				 : o->unit  ? o->unit
-					    : expected_form(o->type),
+					    : opts_expected_form(o->type),
 				 label, &value))
 		return FORGE_E_INVAL;
-	if (store(&s, o, value, field_of(o, c->config)))
+	if (opts_store(&s, o, value, opts_field(o, c->config)))
 		return FORGE_E_INVAL;
 	c->parsed->origin[index] = OPTS_COMMAND_LINE;
 	return 0;
@@ -495,7 +283,7 @@ static int parse_short(struct cursor *c, const char *word)
 		if (i == c->table->option_count && fail_foreign(c, *p, NULL))
 			return FORGE_E_INVAL;
 		if (i == c->table->option_count)
-			return fail(c->table, c->parsed, "unknown option %s", label);
+			return opts_fail(c->table, c->parsed, "unknown option %s", label);
 		if (c->table->options[i].type != OPT_TYPE_FLAG)
 			return store_given(c, i, label, p[1] ? p + 1 : NULL);
 		if (store_given(c, i, label, NULL))
@@ -554,10 +342,10 @@ int opts_parse(const struct opts_table *t, int argc, char **argv, void *config,
 	if (parsed->action != OPTS_RUN)
 		return 0;
 	if (parsed->operand_count > t->operands_max)
-		return fail(t, parsed, "unexpected argument '%s'",
-			    parsed->operands[t->operands_max]);
+		return opts_fail(t, parsed, "unexpected argument '%s'",
+				 parsed->operands[t->operands_max]);
 	if (parsed->operand_count < t->operands_min)
-		return fail(t, parsed, "expected %s", t->operands);
+		return opts_fail(t, parsed, "expected %s", t->operands);
 	return 0;
 }
 

@@ -1,0 +1,212 @@
+/* opts_value.c: the text of a value into a field, or an error that says what it must be. */
+#include "base/opts_value.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#define LOWER "abcdefghijklmnopqrstuvwxyz"
+
+int opts_fail(const struct opts_table *t, struct opts_parsed *p, const char *format, ...)
+{
+	char what[400];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof(what), format, args);
+	va_end(args);
+	snprintf(p->error, sizeof(p->error), "%s: %s; see '%s --help'", t->command, what,
+		 t->command);
+	return FORGE_E_INVAL;
+}
+
+/* The choice at *list, whose length is returned; *list moves on to the next. */
+static size_t take_choice(const char **list, const char **choice)
+{
+	size_t len = strcspn(*list, "|");
+
+	*choice = *list;
+	*list += len + ((*list)[len] == '|');
+	return len;
+}
+
+const char *opts_choice_name(const struct opt *o, unsigned index, char *buf, size_t bytes)
+{
+	const char *list = o->choices, *choice = "";
+	size_t len = 0;
+
+	for (unsigned i = 0; i <= index; i++)
+		len = take_choice(&list, &choice);
+	snprintf(buf, bytes, "%.*s", (int)len, choice);
+	return buf;
+}
+
+static int store_flag(const struct opts_source *s, const char *value, bool *field)
+{
+	static const char *const yes[] = {"1", "yes", "true", "on"};
+	static const char *const no[] = {"0", "no", "false", "off"};
+
+	for (unsigned i = 0; i < ARRAY_COUNT(yes); i++) {
+		if (strcmp(value, yes[i]) == 0 || strcmp(value, no[i]) == 0) {
+			*field = strcmp(value, yes[i]) == 0;
+			return 0;
+		}
+	}
+	return opts_fail(s->table, s->parsed, "%s=%s: must be yes or no", s->label, value);
+}
+
+static int store_choice(const struct opts_source *s, const struct opt *o, const char *value,
+			unsigned *field)
+{
+	const char *list = o->choices, *choice;
+
+	for (unsigned i = 0; *list; i++) {
+		size_t len = take_choice(&list, &choice);
+
+		if (strlen(value) == len && memcmp(value, choice, len) == 0) {
+			*field = i;
+			return 0;
+		}
+	}
+	return opts_fail(s->table, s->parsed, "%s=%s: must be one of %s", s->label, value,
+			 o->choices);
+}
+
+const char *opts_expected_form(enum opt_type type)
+{
+	switch (type) {
+	case OPT_TYPE_BYTES:
+		return "a size such as 64K, 1.5G or 4096";
+	case OPT_TYPE_DURATION:
+		return "a duration such as 100us, 5ms or 2s";
+	case OPT_TYPE_DOUBLE:
+		return "a number such as 0.99";
+	default:
+		return "a whole number";
+	}
+}
+
+/* A bound exactly and as one may type it: in the largest unit that divides it. */
+static const char *bound_text(const struct opt *o, uint64_t v, struct text *t)
+{
+	static const char *const times[] = {"us", "ms", "s"}, *const sizes[] = {"", "K", "M", "G"};
+	const bool is_time = o->type == OPT_TYPE_DURATION;
+	const unsigned step = is_time ? 1000 : 1024;
+	unsigned unit = 0;
+
+	if (o->type != OPT_TYPE_U64)
+		for (; v && v % step == 0 && unit + 1 < (is_time ? 3 : 4); unit++)
+			v /= step;
+	snprintf(t->s, sizeof(t->s), "%llu%s", (unsigned long long)v,
+		 v == 0 || o->type == OPT_TYPE_U64 ? ""
+		 : is_time			   ? times[unit]
+						   : sizes[unit]);
+	return t->s;
+}
+
+/* What a count is of, for a message: N says nothing, a size or time has its unit behind it. */
+static const char *count_unit(const struct opt *o)
+{
+	bool is_word = o->type == OPT_TYPE_U64 && o->unit && o->unit[strcspn(o->unit, LOWER "%")];
+
+	return is_word ? o->unit : o->type == OPT_TYPE_BYTES ? "bytes" : "";
+}
+
+static int check_range(const struct opts_source *s, const struct opt *o, const char *value,
+		       uint64_t v)
+{
+	const char *unit = count_unit(o), *space = *unit ? " " : "";
+	struct text least, most;
+
+	if (v >= o->min && (o->max == 0 || v <= o->max))
+		return 0;
+	bound_text(o, o->min, &least);
+	if (o->max == 0)
+		return opts_fail(s->table, s->parsed, "%s=%s: must be at least %s%s%s", s->label,
+				 value, least.s, space, unit);
+	return opts_fail(s->table, s->parsed, "%s=%s: must be between %s and %s%s%s", s->label,
+			 value, least.s, bound_text(o, o->max, &most), space, unit);
+}
+
+static int store_integer(const struct opts_source *s, const struct opt *o, const char *value,
+			 uint64_t *field)
+{
+	uint64_t v = 0;
+	int status = o->type == OPT_TYPE_BYTES	    ? parse_bytes(value, &v)
+		     : o->type == OPT_TYPE_DURATION ? parse_duration_us(value, &v)
+						    : parse_count(value, &v);
+
+	if (status == FORGE_E_NO_SPACE)
+		return opts_fail(s->table, s->parsed, "%s=%s: does not fit 64 bits", s->label,
+				 value);
+	if (status)
+		return opts_fail(s->table, s->parsed, "%s=%s: not %s", s->label, value,
+				 opts_expected_form(o->type));
+	status = check_range(s, o, value, v);
+	if (status == 0)
+		*field = v;
+	return status;
+}
+
+static int store_double(const struct opts_source *s, const struct opt *o, const char *value,
+			double *field)
+{
+	double v;
+
+	if (parse_double(value, &v))
+		return opts_fail(s->table, s->parsed, "%s=%s: not %s", s->label, value,
+				 opts_expected_form(o->type));
+	if (v < o->double_min || v > o->double_max)
+		return opts_fail(s->table, s->parsed, "%s=%s: must be between %g and %g", s->label,
+				 value, o->double_min, o->double_max);
+	*field = v;
+	return 0;
+}
+
+int opts_store(const struct opts_source *s, const struct opt *o, const char *value, void *field)
+{
+	switch (o->type) {
+	case OPT_TYPE_FLAG:
+		return store_flag(s, value, field);
+	case OPT_TYPE_U64:
+	case OPT_TYPE_BYTES:
+	case OPT_TYPE_DURATION:
+		return store_integer(s, o, value, field);
+	case OPT_TYPE_DOUBLE:
+		return store_double(s, o, value, field);
+	case OPT_TYPE_STRING:
+		*(const char **)field = value;
+		return 0;
+	case OPT_TYPE_CHOICE:
+		return store_choice(s, o, value, field);
+	}
+	return FORGE_E_INVAL;
+}
+
+void opts_store_nothing(const struct opt *o, void *config)
+{
+	void *field = opts_field(o, config);
+
+	switch (o->type) {
+	case OPT_TYPE_FLAG:
+		*(bool *)field = false;
+		break;
+	case OPT_TYPE_U64:
+	case OPT_TYPE_BYTES:
+	case OPT_TYPE_DURATION:
+		*(uint64_t *)field = 0;
+		break;
+	case OPT_TYPE_DOUBLE:
+		*(double *)field = 0;
+		break;
+	case OPT_TYPE_STRING:
+		*(const char **)field = NULL;
+		break;
+	case OPT_TYPE_CHOICE:
+		*(unsigned *)field = 0;
+		break;
+	}
+}
