@@ -8,6 +8,12 @@
  * groups beside the others as in lane.c.  A lane holds no more chunks than before, only earlier;
  * those that wait are capacity lost, an eighth of a chunk a lane.  A CN that dies or sleeps with an
  * eviction half done is no other case than one whose Set did it.
+ *
+ * What is fetched on the side goes on with operations alone, a step or two with each.  Until it is
+ * done nobody else can have the groups it claimed, so a worker that has nothing to do should end it
+ * (cache_ahead_end(), forge_rest()); but not every program says when that is.  A worker whose
+ * operations come seldom therefore fetches nothing ahead: its Sets do that when they need it, 8
+ * round trips with one of them, which is little beside the time between two operations.
  */
 #include "cache/cache.h"
 
@@ -17,6 +23,15 @@
 
 /* Tries to get one chunk; the Set that needs it tries on. */
 #define AHEAD_TRIES_MAX 4u
+
+/*
+ * Seldom: the mean time between operations, over so many at least.  A group stands half evicted
+ * from one operation to the next and up to the third (test/vtime/ahead.c), so below that limit for
+ * some 30 ms: little beside the half second after which others without a chunk give up
+ * (BARREN_US_MAX).
+ */
+#define AHEAD_GAP_US_MAX 10000u
+#define AHEAD_GAPS_MIN	 16u
 
 struct ahead {
 	struct side side;
@@ -90,11 +105,30 @@ static int create(struct cache *c)
 	return 0;
 }
 
+/* By the operation's moment, so it costs no look at the clock. */
+static int comes_seldom(struct cache *c)
+{
+	const struct cache_counters *n = &c->count;
+	uint64_t ops = n->gets + n->sets + n->changes + n->deletes;
+	uint64_t count = ops - c->seldom_from_ops;
+	/* Signed: the moment may be a little behind the look that began it. */
+	int64_t took_ns = (int64_t)(c->moment.now_ns - c->seldom_from_ns);
+
+	if (count >= AHEAD_GAPS_MIN) {
+		c->is_seldom = took_ns > (int64_t)(count * AHEAD_GAP_US_MAX * 1000);
+		c->seldom_from_ns = c->moment.now_ns;
+		c->seldom_from_ops = ops;
+	}
+	return c->is_seldom;
+}
+
 void cache_look_ahead(struct cache *c, const struct open_group *g)
 {
 	struct lane *lane = c->lane;
 
 	if (!c->looks_ahead || likely(!lane_is_low(lane, g)))
+		return;
+	if (comes_seldom(c))
 		return;
 	lane->is_low = 1;
 	if (!c->fetches_aside)

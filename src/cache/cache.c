@@ -54,6 +54,7 @@ static int create(struct cache *c, struct worker *w, struct cn *cn, struct lane 
 	    .memory = memory,
 	    .spread_epoch = cn->spread_epoch,
 	    .looks_ahead = !fab_caps(w->fab)->completes_at_post,
+	    .seldom_from_ns = clock_now_ns(w->clock),
 	};
 	status = large_init(c);
 	if (status)

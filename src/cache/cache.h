@@ -133,6 +133,10 @@ struct cache {
 	struct ahead *ahead;   /* what fetches chunks on the side; NULL: not yet, or nothing does */
 	uint8_t looks_ahead;   /* there is something to wait for */
 	uint8_t fetches_aside; /* see cache_fetch_aside() */
+	/* The worker's operations come so seldom that it fetches none, and since when that counts
+	 */
+	uint8_t is_seldom;
+	uint64_t seldom_from_ns, seldom_from_ops;
 
 	uint32_t compact_from; /* the last sample for compaction began at that chunk */
 	uint32_t learn_from;   /* chunk whose dead are READ next */
