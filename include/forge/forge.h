@@ -344,15 +344,26 @@ int forge_submit(struct forge_session *, struct forge_op *ops, size_t n);
 
 /*
  * Collect operations that are done, up to max of them.  Waits for the first one at most wait_us
- * (0: goes on and looks once; FORGE_WAIT_FOREVER); not when none is out.  With max 0 it does what
- * is due on the side and collects none: a session that has nothing else to do calls it now and
- * then, once a second, so that what it counted is known to others.  A value in the session's
- * memory is valid until the next forge_poll().
+ * (0: goes on and looks once; FORGE_WAIT_FOREVER); not when none is out.  With max 0 it collects
+ * none, and does what forge_rest() does.  A value in the session's memory is valid until the next
+ * forge_poll().
  * How many, or FORGE_E_INVAL, FORGE_E_FORKED.
  */
 int forge_poll(struct forge_session *, struct forge_op **done, unsigned max, uint64_t wait_us);
 
 #define FORGE_WAIT_FOREVER UINT64_MAX
+
+/*
+ * Leave nothing half done: for a session that will have nothing to do for a while, of a thread that
+ * waits for something else.  Over a network operations leave work to the next call: a Set begins to
+ * evict the groups that the Sets after it will need room of, and until that is done nobody else can
+ * have them.  Now that is ended, what was counted is told to the pool, and operations that are out
+ * and have begun are done, for forge_poll() to give back.  Open groups stay the session's.
+ * Who stays idle calls it again about once a second: it learns what others did, and lets go of
+ * memory nodes that have left the cache.  Takes some round trips, or none if nothing was begun.
+ * 0; FORGE_E_INVAL, FORGE_E_FORKED; FORGE_E_NODE, FORGE_E_SPREAD as from an operation.
+ */
+int forge_rest(struct forge_session *);
 
 /* Operations that were submitted and not given back. */
 size_t forge_pending(const struct forge_session *);

@@ -114,6 +114,7 @@ _FUNCTIONS = {
     "forge_expire_never": (_Expiry, []),
     "forge_expire_after_ms": (_Expiry, [ctypes.c_uint64]),
     "forge_expire_at_unix_ms": (_Expiry, [ctypes.c_uint64]),
+    "forge_rest": (ctypes.c_int, [_POINTER]),
     "forge_run": (ctypes.c_int, [_POINTER, ctypes.POINTER(_Op), ctypes.c_size_t]),
     "forge_scan_open": (ctypes.c_int, [_POINTER, _OUT]),
     "forge_scan_next": (ctypes.c_int, [_POINTER, ctypes.POINTER(_Entry)]),
@@ -408,6 +409,16 @@ class Cache:
     def flush(self):
         """Remove everything, for all clients of the pool."""
         self._run(_FLUSH, b"")
+
+    # having nothing to do
+
+    def rest(self):
+        """Leave nothing half done: for a thread that will call nothing for a while.  Over a network
+        a call may leave work to the next one, and until that is done other clients cannot have the
+        groups it is about.  A thread that stays idle calls it again about once a second."""
+        session = getattr(self._local, "session", None)
+        if session is not None and session.pointer is not None:
+            _check(_lib.forge_rest(session.pointer))
 
     # looking around
 

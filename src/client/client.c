@@ -385,7 +385,10 @@ int session_tend(struct session *s)
 {
 	if (unlikely(session_is_forked(s)))
 		return FORGE_E_FORKED;
-	return view_tend(&s->view);
+	int status = view_tend(&s->view);
+
+	session_rest(s);
+	return status;
 }
 
 /* A member that is lost now may come back over any fabric. */

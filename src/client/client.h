@@ -111,8 +111,9 @@ void client_losses(const struct client *, uint64_t *losses, uint64_t *returns);
 int session_open(struct client *, struct session **out, char *error_text, size_t error_bytes);
 
 /*
- * Finish what goes on beside the operations (a chunk fetched before it is needed), for who will ask
- * for nothing for long: what that holds is otherwise held as by a thread that sleeps.  Waits.
+ * Finish what goes on beside the operations (a chunk fetched before it is needed) and tell the pool
+ * what was counted, for who will ask for nothing for long: what that holds is otherwise held as by
+ * a thread that sleeps, and nobody else can end it.  Waits.  Nothing in a child of fork().
  */
 void session_rest(struct session *);
 
@@ -158,8 +159,8 @@ uint64_t session_expiry_at(const struct session *, uint64_t unix_ms);
 void session_expect(struct session *, const struct cache_key *keys, unsigned n);
 
 /*
- * What operations do on the side, for a session that has none: poll if it is due, and tell the pool
- * what was counted.  A server calls it once a second for each of its sessions.  Waits.
+ * What operations do on the side, for a session that has none: poll if it is due, and
+ * session_rest().  A server calls it once a second for each of its sessions.  Waits.
  * 0, FORGE_E_NODE or FORGE_E_FORKED.
  */
 int session_tend(struct session *);

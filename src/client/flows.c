@@ -164,6 +164,16 @@ void flows_finish(struct flows *s)
 	}
 }
 
+void flows_rest(struct flows *s)
+{
+	const struct worker *lead = &session_view(s->session)->lead;
+
+	flows_finish(s);
+	let_go(s, lead);
+	for (struct flow *f = s->all; f; f = f->next_all)
+		view_tell_now(&f->own_view, lead);
+}
+
 void flows_count(const struct flows *s, struct cache_counters *into)
 {
 	for (const struct flow *f = s->all; f; f = f->next_all)

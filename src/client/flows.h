@@ -94,6 +94,12 @@ int flows_turn(struct flows *);
 void flows_finish(struct flows *);
 
 /*
+ * Turn until all have finished, and leave nothing of what they did on the side half done or untold.
+ * For a session that will have nothing to do for long, before session_tend().
+ */
+void flows_rest(struct flows *);
+
+/*
  * What operations do on the side: poll if it is due, and tell the pool what flows have counted.  On
  * a flow of its own; nothing if none is free, or one is at it already.  For a set that has had
  * nothing to do for a while: as long as there are flows it happens by itself.

@@ -70,10 +70,15 @@ void seat_drain(struct seat *s)
 		cache_drain(&s->cache);
 }
 
+/* Should the member be lost meanwhile, the next operation notices. */
 void seat_rest(struct seat *s)
 {
-	if (!forked_since(s->of->forked_mark) && !atomic_load(&s->of->is_lost))
-		cache_ahead_end(&s->cache);
+	if (forked_since(s->of->forked_mark) || atomic_load(&s->of->is_lost))
+		return;
+	/* The last operation may have been on a fiber. */
+	s->worker.wait = &run_wait_poll;
+	cache_ahead_end(&s->cache);
+	tally_tell(&s->cache.tally, &s->worker);
 }
 
 /*

@@ -547,6 +547,20 @@ void view_tell_old(const struct view *v, struct view *teller)
 	}
 }
 
+void view_tell_now(struct view *v, const struct worker *lead)
+{
+	for (uint32_t i = 0; i < SPREAD_NODES_MAX; i++) {
+		struct place *p = v->places[i];
+
+		if (!p || atomic_load(&p->of->is_lost))
+			continue;
+		p->cache->worker->wait = lead->wait;
+		p->cache->worker->wait_context = lead->wait_context;
+		if (tally_tell(&p->cache->tally, p->cache->worker) == FORGE_E_NODE)
+			view_lost(v, i);
+	}
+}
+
 void view_tell_all(struct view *v)
 {
 	for (uint32_t i = 0; i < SPREAD_NODES_MAX; i++)

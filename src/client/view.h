@@ -136,8 +136,12 @@ int view_is_due(const struct view *);
 /* Add what it did. */
 void view_count(const struct view *, struct cache_counters *into);
 
-/* Tell the pools what was counted in it: when it is old, by another view; or all, at the end. */
+/*
+ * Tell the pools what was counted in it: when it is old, by another view; all, for now, waiting as
+ * lead does; or all, at the end.
+ */
 MAY_WAIT void view_tell_old(const struct view *, struct view *teller);
+MAY_WAIT void view_tell_now(struct view *, const struct worker *lead);
 MAY_WAIT void view_tell_all(struct view *);
 
 #endif

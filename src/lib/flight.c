@@ -302,7 +302,7 @@ int forge_poll(struct forge_session *s, struct forge_op **ops, unsigned max, uin
 	if (max > INT32_MAX)
 		max = INT32_MAX;
 	if (max == 0)
-		return session_tend(s->session);
+		return forge_rest(s);
 	wait_for_one(s, max, wait_us);
 	for (; n < max && fl->done.first; n++) {
 		ops[n] = list_take(&fl->done);
@@ -317,6 +317,21 @@ int forge_poll(struct forge_session *s, struct forge_op **ops, unsigned max, uin
 	fl->done_count -= n;
 	fl->pending -= n;
 	return (int)n;
+}
+
+/*
+ * First the flows: one that needs the chunk which is fetched on the side brings that on, but the
+ * side has no way to bring on a flow.
+ */
+int forge_rest(struct forge_session *s)
+{
+	int status = lib_check_session(s);
+
+	if (status)
+		return status;
+	flows_rest(&s->flight.flows);
+	status = session_tend(s->session);
+	return status < 0 ? lib_fail_op(s, &(struct forge_op){.status = status}) : 0;
 }
 
 size_t forge_pending(const struct forge_session *s)

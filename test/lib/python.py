@@ -68,6 +68,7 @@ def finding_and_storing(t):
         c.set("\u00e4", b"utf-8")
         assert c.get("\u00e4".encode()) == b"utf-8"
         c.flush()
+        c.rest()
         assert c.get("empty") is None
 
 
@@ -118,6 +119,7 @@ def many(t):
         assert sorted(c.keys()) == sorted(f"k{n}".encode() for n in range(500))
         entry = next(c.entries())
         assert entry.value_bytes == len(c.get(entry.key)) and entry.ttl is None, entry
+        c.rest()
         assert c.stats()["sets"] == 500
         key_bytes, value_bytes = c.limits()
         assert key_bytes == 250 and value_bytes > 1000
