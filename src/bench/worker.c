@@ -57,6 +57,8 @@ static void measure(struct task *t)
 
 	if (setup->preload && actor_preload(a))
 		return;
+	/* Who waits for the others must not hold what they need. */
+	session_rest(t->session);
 	if (!shared_barrier(a->shared, BARRIER_WARM_UP))
 		return;
 	uint64_t start = now_ns();
@@ -65,6 +67,7 @@ static void measure(struct task *t)
 		return;
 	a->out->warm_up_ns = now_ns() - start;
 	actor_forget(a);
+	session_rest(t->session);
 	struct cache_counters cache = *session_counters(t->session);
 	struct fab_counts verbs = *session_verbs(t->session);
 
@@ -76,6 +79,7 @@ static void measure(struct task *t)
 		return;
 	a->out->end_ns = now_ns();
 	settle(t, &cache, &verbs);
+	session_rest(t->session);
 	/* Leaving seals and gives chunks back; not while others are measured. */
 	shared_barrier(a->shared, BARRIER_DONE);
 }
