@@ -2,12 +2,14 @@
 #include "tool/attach.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "client/link.h"
 #include "client/name.h"
+#include "tool/at_once.h"
 #include "tool/names.h"
 
 static void hold_signals(sigset_t *before)
@@ -36,38 +38,75 @@ static int probe(const char *name, char *text, size_t bytes)
 	return served;
 }
 
-#define WHY_BYTES 1024u
+/* A memory node of several, asked. */
+struct asked {
+	const char *name;
+	int served;
+	char why[TOOL_WHY_BYTES];
+};
+
+static void ask(void *context, unsigned i)
+{
+	struct asked *a = (struct asked *)context + i;
+
+	a->served = probe(a->name, a->why, sizeof(a->why));
+}
+
+/* Does one serve?  1; 0; or the exit status, the error printed, of what is no loss but a mistake.
+ */
+static int judge(const struct command *c, const struct asked *asked, unsigned count)
+{
+	int any = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		int served = asked[i].served;
+
+		any |= served > 0;
+		/* What would be the same for the others, and is not for them to mend. */
+		if (served < 0 && !link_is_away(served))
+			return tool_fail(c, "%s", asked[i].why);
+	}
+	return any;
+}
 
 /*
  * Of several nodes one is enough: the cache goes on without the others.  Those in memory of this
- * host are asked first, since they answer at once.  If there is none, what helps with the first is
- * said, as when attaching to all of them has failed.
+ * host are asked first, since they answer at once; those behind sockets all together, and only if
+ * none of these is served.  If there is none at all, what helps with the first is said, as when
+ * attaching to all of them has failed.
  */
 static int check_any_served(const struct command *c, const struct tool_names *names)
 {
-	char why[WHY_BYTES], first[WHY_BYTES] = "";
+	struct asked *asked = calloc(names->count, sizeof(*asked));
+	unsigned near = 0, n = 0;
+	int any = 0;
 
-	for (unsigned i = 0; i < 2 * names->count; i++) {
-		const char *name = names->name[i % names->count];
-
-		if ((name_is_of_socket(name) != 0) != i / names->count)
-			continue;
-		int served = probe(name, why, sizeof(why));
-
-		if (served > 0)
-			return 0;
-		/* What would be the same for the others, and is not for them to mend. */
-		if (served < 0 && !link_is_away(served))
-			return tool_fail(c, "%s", why);
-		if (!first[0])
-			memcpy(first, why, sizeof(first));
+	if (!asked)
+		return tool_fail(c, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	for (int of_socket = 0; of_socket < 2; of_socket++) {
+		for (unsigned i = 0; i < names->count; i++)
+			if ((name_is_of_socket(names->name[i]) != 0) == of_socket)
+				asked[n++].name = names->name[i];
+		near = of_socket ? near : n;
 	}
-	return tool_fail(c, "none of the %u memory nodes can be reached: %s", names->count, first);
+	for (unsigned i = 0; i < near && !any; i++) {
+		ask(asked, i);
+		any = judge(c, asked + i, 1);
+	}
+	if (!any) {
+		at_once(n - near, ask, asked + near);
+		any = judge(c, asked + near, n - near);
+	}
+	if (!any)
+		any =
+		    tool_fail(c, "none of the %u memory nodes can be reached: %s", n, asked[0].why);
+	free(asked);
+	return any == TOOL_ERROR ? TOOL_ERROR : TOOL_OK;
 }
 
 static int check_one_served(const struct command *c, const char *pool_name)
 {
-	char text[WHY_BYTES];
+	char text[TOOL_WHY_BYTES];
 
 	return probe(pool_name, text, sizeof(text)) > 0 ? 0 : tool_fail(c, "%s", text);
 }

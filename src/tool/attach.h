@@ -22,9 +22,9 @@ struct attached {
 
 /*
  * Is there such a pool, and does a node serve it, or one of several?  Without a node nobody vouches
- * for it.  Nodes of a list are asked in turn, those in memory of this host first; with attaches,
- * for a caller who attaches next and ends if that fails, not at all if all are behind sockets. 0,
- * or the exit status to end with, the error printed.
+ * for it.  Of a list those in memory of this host are asked first, then, if none is served, those
+ * behind sockets, at once; with attaches, for a caller who attaches next and ends if that fails,
+ * not at all if all are behind sockets.  0, or the exit status to end with, the error printed.
  */
 int tool_check_served(const struct command *c, const char *pool_name, bool attaches);
 

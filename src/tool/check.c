@@ -21,6 +21,7 @@
 #include "bench/json_text.h"
 #include "pool/registry.h"
 #include "pool/spread.h"
+#include "tool/at_once.h"
 #include "tool/look.h"
 #include "tool/names.h"
 #include "tool/repair.h"
@@ -265,30 +266,75 @@ static int compare(struct look_at *look, const char *name, struct agreed *a)
 	return TOOL_NO;
 }
 
-static int check_node(const struct config *config, const char *name, json_t *list,
+/* A memory node of the list. */
+struct node {
+	const char *name;
+	struct repair repair; /* only with --repair */
+	struct look_at look;
+	int status; /* of opening the look */
+	char why[TOOL_WHY_BYTES];
+};
+
+static void look_at_node(void *context, unsigned i)
+{
+	struct node *n = (struct node *)context + i;
+
+	n->status = tool_look_open(n->name, &n->look, n->why, sizeof(n->why));
+}
+
+static int check_node(const struct config *config, struct node *n, json_t *list,
 		      struct agreed *agreed)
 {
-	struct look_at look;
-	struct result r = {0};
-	int status = config->repair ? repair_run(&command_check, name, &r.repair) : 0;
+	struct result r = {.repair = n->repair};
+	int status;
 
-	if (!status)
-		status = tool_look_open(&command_check, name, &look);
-	if (status)
-		return status;
 	r.findings.max = config->findings_max;
 	r.findings.list = calloc(config->findings_max + 1, sizeof(*r.findings.list));
 	if (r.findings.list)
-		status = check_and_print(&look, config, name, &r, list);
+		status = check_and_print(&n->look, config, n->name, &r, list);
 	else
 		status = tool_fail(&command_check, "%s", status_sentence(FORGE_E_NO_MEMORY));
 	free(r.findings.list);
 	if (status < TOOL_ERROR) {
-		int same = compare(&look, name, agreed);
+		int same = compare(&n->look, n->name, agreed);
 
 		status = same > status ? same : status;
 	}
-	tool_look_close(&look);
+	return status;
+}
+
+/* Mended in turn, and looked at right after that; else all are reached at once. */
+static int check_one_of(const struct config *config, struct node *n, json_t *list,
+			struct agreed *agreed)
+{
+	int status = config->repair ? repair_run(&command_check, n->name, &n->repair) : 0;
+
+	if (status)
+		return status;
+	if (config->repair)
+		look_at_node(n, 0);
+	if (n->status)
+		return tool_fail(&command_check, "%s", n->why);
+	status = check_node(config, n, list, agreed);
+	tool_look_close(&n->look);
+	return status;
+}
+
+/* The worst of all nodes. */
+static int check_all(const struct config *config, struct node *nodes, unsigned count, json_t *list)
+{
+	struct agreed agreed = {0};
+	int status = 0;
+
+	if (!config->repair)
+		at_once(count, look_at_node, nodes);
+	for (unsigned i = 0; i < count; i++) {
+		int one = check_one_of(config, &nodes[i], list, &agreed);
+
+		status = one > status ? one : status;
+		if (i + 1 < count && !config->json)
+			putchar('\n');
+	}
 	return status;
 }
 
@@ -306,20 +352,17 @@ static int run(int argc, char **argv)
 	if (status)
 		return status;
 	json_t *list = json_array();
-	struct agreed agreed = {0};
+	struct node *nodes = calloc(names.count, sizeof(*nodes));
 
-	/* The worst of all nodes. */
-	for (unsigned i = 0; i < names.count; i++) {
-		int one = check_node(&config, names.name[i], list, &agreed);
-
-		status = one > status ? one : status;
-		if (i + 1 < names.count && !config.json)
-			putchar('\n');
-	}
+	for (unsigned i = 0; i < names.count && nodes; i++)
+		nodes[i].name = names.name[i];
+	status = nodes ? check_all(&config, nodes, names.count, list)
+		       : tool_fail(&command_check, "%s", status_sentence(FORGE_E_NO_MEMORY));
 	if (config.json)
 		tool_names_dump(list, "forge-check-nodes-1", "clean",
 				names.count > 1 ? json_boolean(status == TOOL_OK) : NULL);
 	json_decref(list);
+	free(nodes);
 	tool_names_close(&names);
 	return status;
 }

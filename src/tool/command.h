@@ -25,6 +25,9 @@ struct command {
 /* The pool that is meant when no --pool is given. */
 #define TOOL_POOL_DEFAULT "shm:/forge"
 
+/* Room for a sentence that names a pool, what is wrong with it and what helps. */
+#define TOOL_WHY_BYTES 1024u
+
 /* What may be named, where any way to a pool will do (client/name.h). */
 #define TOOL_POOL_NAMES "shm:/name, the path of a file, tcp://HOST:PORT or unix:/PATH"
 

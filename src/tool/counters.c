@@ -1,6 +1,7 @@
 /* counters.c: see counters.h. */
 #include "tool/counters.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/parse.h"
@@ -28,20 +29,16 @@ static void take_line(struct counters *out, const char *line)
 	out->count++;
 }
 
-int counters_take(const struct command *c, const char *pool_name, struct look_at *look,
-		  struct counters *out)
+int counters_take(struct look_at *look, struct counters *out)
 {
-	static char text[LINK_COUNTERS_BYTES + 1];
-	char *rest = text, *line;
-	int status = link_counters(look->link, text);
+	char *text = malloc(LINK_COUNTERS_BYTES + 1), *rest = text, *line;
+	int status = text ? link_counters(look->link, text) : FORGE_E_NO_MEMORY;
 
 	*out = (struct counters){0};
-	if (status < 0)
-		return tool_fail(c, "%s: asking its memory node: %s", pool_name,
-				 status_sentence(status));
-	while ((line = strsep(&rest, "\n")))
+	while (status >= 0 && (line = strsep(&rest, "\n")))
 		take_line(out, line);
-	return 0;
+	free(text);
+	return status < 0 ? status : 0;
 }
 
 static const struct counter *find(const struct counters *c, const char *name)

@@ -2,7 +2,7 @@
  * counters.h: what a memory node counts of those who come by sockets, for `forge stat` and
  * `forge top`.
  *
- * On the main thread.  The node names its counters itself (doc/wire.md, STAT), so that a newer one
+ * The node names its counters itself (doc/wire.md, STAT), so that a newer one
  * may have more; what it says is taken apart and bounded here, and never trusted.
  */
 #ifndef FORGE_TOOL_COUNTERS_H
@@ -23,9 +23,10 @@ struct counters {
 	} row[COUNTERS_MAX];
 };
 
-/* Ask the node.  0, or the exit status to end with, the error printed for c. */
-int counters_take(const struct command *c, const char *pool_name, struct look_at *,
-		  struct counters *out);
+/*
+ * Ask the node.  Waits; on the thread of the look.  0, FORGE_E_NODE or FORGE_E_NO_MEMORY.
+ */
+int counters_take(struct look_at *, struct counters *out);
 
 /* Add those of another node. */
 void counters_merge(struct counters *into, const struct counters *from);

@@ -1,28 +1,40 @@
 /* look.c: a link that is for READs alone, and a connection over it. */
 #include "tool/look.h"
 
-#include <string.h>
+#include <stdio.h>
 
 #include "client/link.h"
 
-static int open_pool(const struct command *c, const char *pool_name, struct look_at *out)
+static int open_pool(const char *pool_name, struct look_at *out, char *text, size_t text_bytes)
 {
-	char text[512];
+	char why[320];
 	int status;
 
 	out->is_served = link_is_served(out->link);
 	status = link_connect(out->link, &out->fab);
 	if (status) {
 		link_close(out->link);
-		return tool_fail(c, "%s: %s", pool_name, status_sentence(status));
+		snprintf(text, text_bytes, "%s: %s", pool_name, status_sentence(status));
+		return status;
 	}
 	worker_init(&out->worker, out->fab, clock_monotonic(), 0);
-	status = pool_open(&out->worker, &out->pool, text, sizeof(text));
+	status = pool_open(&out->worker, &out->pool, why, sizeof(why));
 	out->pool.clock = link_clock(out->link);
 	if (!status)
 		return 0;
 	tool_look_close(out);
-	return tool_fail(c, "%s: %s", pool_name, text);
+	snprintf(text, text_bytes, "%s: %s", pool_name, why);
+	return status;
+}
+
+static int open_link(const char *pool_name, struct look_at *out, char *text, size_t text_bytes)
+{
+	*out = (struct look_at){0};
+	int status = link_open(pool_name, LINK_READ_ONLY, &out->link, text, text_bytes);
+
+	if (status == FORGE_E_POOL_ABSENT)
+		snprintf(text, text_bytes, TOOL_ABSENT_FORMAT, pool_name, pool_name);
+	return status;
 }
 
 bool tool_look_is_alive(struct look_at *look, uint32_t cn, uint64_t id)
@@ -37,32 +49,23 @@ bool tool_look_is_alive(struct look_at *look, uint32_t cn, uint64_t id)
 	return flow_run(&look->worker, &op, 1) != 0 || now != id;
 }
 
-int tool_look_open(const struct command *c, const char *pool_name, struct look_at *out)
+int tool_look_open(const char *pool_name, struct look_at *out, char *text, size_t text_bytes)
 {
-	char text[512];
+	int status = open_link(pool_name, out, text, text_bytes);
 
-	*out = (struct look_at){0};
-	int status = link_open(pool_name, LINK_READ_ONLY, &out->link, text, sizeof(text));
-
-	if (status == FORGE_E_POOL_ABSENT)
-		return tool_fail_absent(c, pool_name);
-	return status ? tool_fail(c, "%s", text) : open_pool(c, pool_name, out);
+	return status ? status : open_pool(pool_name, out, text, text_bytes);
 }
 
-int tool_look_open_any(const struct command *c, const char *pool_name, struct look_at *out)
+int tool_look_open_any(const char *pool_name, struct look_at *out, char *text, size_t text_bytes)
 {
-	char text[512], why[512];
+	char why[TOOL_WHY_BYTES];
+	int status = open_link(pool_name, out, text, text_bytes);
 
-	*out = (struct look_at){0};
-	int status = link_open(pool_name, LINK_READ_ONLY, &out->link, text, sizeof(text));
-
-	if (status == FORGE_E_POOL_ABSENT)
-		return tool_fail_absent(c, pool_name);
 	if (!status)
-		return open_pool(c, pool_name, out);
+		return open_pool(pool_name, out, text, text_bytes);
 	out->is_metrics = status == FORGE_E_DENIED &&
 			  link_open(pool_name, LINK_METRICS, &out->link, why, sizeof(why)) == 0;
-	return out->is_metrics ? 0 : tool_fail(c, "%s", text);
+	return out->is_metrics ? 0 : status;
 }
 
 void tool_look_close(struct look_at *look)

@@ -3,7 +3,7 @@
  * not a byte written, so that it works while others are attached, when no node serves the pool,
  * and without permission to write.
  *
- * For subcommands, on the main thread.  What is READ while others are attached is a hint.
+ * For subcommands, on one thread.  What is READ while others are attached is a hint.
  *
  * Behind a socket a key may be good for less than reading: then there is the node to ask, for what
  * it counts, and no pool.
@@ -25,11 +25,14 @@ struct look_at {
 	struct link *link;
 };
 
-/* Look at a pool; prints the error for c if that fails.  0, or the exit status to end with. */
-int tool_look_open(const struct command *c, const char *pool_name, struct look_at *out);
+/*
+ * Look at a pool.  On any thread, which looks until it closes: 0, or a status as link_open() and
+ * pool_open() have it, with the sentence and its remedy in text.
+ */
+int tool_look_open(const char *pool_name, struct look_at *out, char *text, size_t text_bytes);
 
 /* The same for who can do with is_metrics: then pool, worker and fab are not there. */
-int tool_look_open_any(const struct command *c, const char *pool_name, struct look_at *out);
+int tool_look_open_any(const char *pool_name, struct look_at *out, char *text, size_t text_bytes);
 
 /*
  * Is the compute node whose line has this id word alive?  True unless it is proven dead, by the

@@ -89,14 +89,14 @@ static int check_members(const struct change *c)
 	int status = check_away(c);
 
 	for (unsigned i = 0; i < c->count && !status; i++)
-		status = check_leaver(c, &c->nodes[i]);
+		status = check_leaver(c, c->nodes[i]);
 	if (status)
 		return status;
 	for (uint32_t m = 0; c->before && m < c->before->member_count; m++) {
 		bool is_there = false;
 
 		for (unsigned i = 0; i < c->count; i++)
-			is_there |= c->nodes[i].id == c->before->member[m].id;
+			is_there |= c->nodes[i]->id == c->before->member[m].id;
 		reached += is_there;
 		if (!is_there && !c->config->lost)
 			return tool_fail(&command_spread,
@@ -118,19 +118,19 @@ static int check_members(const struct change *c)
 static int check_claims(const struct change *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
-		if (c->nodes[i].view.claim && !c->config->force)
+		if (c->nodes[i]->view.claim && !c->config->force)
 			return tool_fail(&command_spread,
 					 "%s: another change runs, or was cut off: if none runs, "
 					 "repeat it with --force",
-					 c->nodes[i].name);
+					 c->nodes[i]->name);
 	return 0;
 }
 
 const struct reached *spread_first_used(const struct change *c)
 {
 	for (unsigned i = 0; i < c->count; i++)
-		if (!c->nodes[i].view.epoch && c->nodes[i].view.was_used)
-			return &c->nodes[i];
+		if (!c->nodes[i]->view.epoch && c->nodes[i]->view.was_used)
+			return c->nodes[i];
 	return NULL;
 }
 
@@ -141,7 +141,7 @@ static int find_keeper(const struct change *c, const struct reached **out)
 
 	*out = c->before ? NULL : first;
 	for (unsigned i = 0; i < c->count && !c->config->force; i++) {
-		const struct reached *r = &c->nodes[i];
+		const struct reached *r = c->nodes[i];
 
 		if (r->view.epoch || !r->view.was_used || r == *out)
 			continue;
@@ -170,7 +170,7 @@ int spread_next(struct change *c)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < c->count; i++) {
-		const struct reached *r = &c->nodes[i];
+		const struct reached *r = c->nodes[i];
 
 		epoch = max_u64(epoch, r->view.epoch);
 		if (!r->stays)
@@ -225,7 +225,7 @@ static bool is_change(const struct change *c)
 		   c->next.member_count * sizeof(c->next.member[0])) != 0)
 		return true;
 	for (unsigned i = 0; i < c->count; i++)
-		if (c->nodes[i].view.epoch != c->before->epoch || c->nodes[i].view.claim)
+		if (c->nodes[i]->view.epoch != c->before->epoch || c->nodes[i]->view.claim)
 			return true;
 	return false;
 }
@@ -235,22 +235,22 @@ static bool is_change(const struct change *c)
 static int write_all(struct change *c)
 {
 	const struct timespec samples = {.tv_nsec = 2000L * CN_FLUSH_TRUST_US_DEFAULT + 1000000};
-	struct reached *r = c->nodes, *end = c->nodes + c->count;
+	struct reached **at, **end = c->nodes + c->count;
 	int status = 0;
 
-	for (r = c->nodes; r < end && !status; r++)
-		status = spread_claim(&r->worker, c->token, r->view.claim);
+	for (at = c->nodes; at < end && !status; at++)
+		status = spread_claim(&(*at)->worker, c->token, (*at)->view.claim);
 	if (status == FORGE_E_AGAIN)
 		return tool_fail(&command_spread, "another change was faster: look at it, and "
 						  "repeat this one with --force");
-	for (r = c->nodes; r < end && !status; r++)
-		status = spread_prepare(&r->worker, &r->view, &c->next, &r->step);
-	for (r = c->nodes; r < end && !status; r++)
-		status = spread_commit(&r->worker, &r->pool, c->next.epoch, &r->step);
+	for (at = c->nodes; at < end && !status; at++)
+		status = spread_prepare(&(*at)->worker, &(*at)->view, &c->next, &(*at)->step);
+	for (at = c->nodes; at < end && !status; at++)
+		status = spread_commit(&(*at)->worker, &(*at)->pool, c->next.epoch, &(*at)->step);
 	/* From then on no operation starts that does not know of it. */
 	nanosleep(&samples, NULL);
-	for (r = c->nodes; r < end && !status; r++)
-		status = spread_unclaim(&r->worker, c->token);
+	for (at = c->nodes; at < end && !status; at++)
+		status = spread_unclaim(&(*at)->worker, c->token);
 	return status ? tool_fail(&command_spread,
 				  "%s (%s): the change was cut off; repeat it with --force",
 				  status_sentence(status), status_name(status))
@@ -291,8 +291,8 @@ static int set(struct change *c)
 		return TOOL_OK;
 	}
 	for (unsigned i = 0; i < c->count; i++)
-		spread_plan(&c->nodes[i].view, c->before, &c->next, c->nodes[i].id,
-			    &c->nodes[i] == keeper, &c->nodes[i].step);
+		spread_plan(&c->nodes[i]->view, c->before, &c->next, c->nodes[i]->id,
+			    c->nodes[i] == keeper, &c->nodes[i]->step);
 	if (getrandom(&c->token, sizeof(c->token), 0) != (ssize_t)sizeof(c->token))
 		return tool_fail(&command_spread, "the kernel has no random number");
 	c->token |= 1;
@@ -301,7 +301,7 @@ static int set(struct change *c)
 	else
 		status = write_all(c);
 	for (unsigned i = 0; i < c->count && !status; i++)
-		print_step(c, &c->nodes[i]);
+		print_step(c, c->nodes[i]);
 	for (unsigned i = 0; i < c->away_count && !status; i++)
 		printf("%s is given up\n", c->away[i].name);
 	return status;
@@ -327,8 +327,9 @@ static int run(int argc, char **argv)
 	if (!status)
 		status = config.set ? set(&change) : spread_show(&change);
 	for (unsigned i = 0; i < change.count; i++)
-		spread_leave(&change.nodes[i]);
+		spread_leave(change.nodes[i]);
 	free(change.nodes);
+	free(change.all);
 	free(change.away);
 	tool_names_close(&change.names);
 	tool_names_close(&change.leavers);

@@ -37,19 +37,23 @@ struct reached {
 	char text[SPREAD_NAME_BYTES_MAX + 1];
 	bool stays; /* or joins */
 	struct spread_step step;
+	/* What came of reaching it: 0, or nothing but why not. */
+	int status;
+	char why[TOOL_WHY_BYTES];
 };
 
 /* One that cannot be reached. */
 struct away {
 	const char *name;
 	uint64_t place;
-	char why[512];
+	char why[TOOL_WHY_BYTES];
 };
 
 struct change {
 	const struct spread_config *config;
 	struct tool_names names, leavers;
-	struct reached *nodes; /* those of names, then those of leavers; without those away */
+	struct reached *all;	/* those of names, then those of leavers */
+	struct reached **nodes; /* of these the ones that were reached */
 	unsigned count;
 	struct away *away; /* when shown any, in a change leavers */
 	unsigned away_count;
@@ -60,7 +64,7 @@ struct change {
 
 /* ---- spread_reach.c ----------------------------------------------------------------------- */
 
-/* Reach all that are named.  Waits. */
+/* Reach all that are named, at once.  Waits. */
 int spread_reach(struct change *);
 void spread_leave(struct reached *);
 

@@ -1,8 +1,10 @@
 /* spread_reach.c: reaching the memory nodes that `forge spread` is given, and what they say. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/name.h"
+#include "tool/at_once.h"
 #include "tool/spread.h"
 
 #define REFUSE(text, bytes, name, status)                                                          \
@@ -51,37 +53,56 @@ void spread_leave(struct reached *r)
 {
 	fab_close(r->fab);
 	link_close(r->link);
-	*r = (struct reached){0};
+	r->fab = NULL;
+	r->link = NULL;
+}
+
+/* On a thread of its own, if there are several. */
+static void reach_one(void *context, unsigned i)
+{
+	const struct change *c = context;
+	struct reached *r = &c->all[i];
+
+	r->status = reach(r, c->config->set ? 0 : LINK_READ_ONLY, r->why, sizeof(r->why));
+	if (r->status)
+		spread_leave(r);
 }
 
 /* Who cannot be reached is shown as such; in a change it may be a leaver that is lost. */
-static int reach_or_note(struct change *c, const char *name, bool stays)
+static int note_away(struct change *c, const struct reached *r)
 {
 	const struct spread_config *config = c->config;
-	struct reached *r = &c->nodes[c->count];
 	struct away *a = &c->away[c->away_count];
 
-	r->name = name;
-	r->stays = stays;
-	int status = reach(r, config->set ? 0 : LINK_READ_ONLY, a->why, sizeof(a->why));
-
-	if (!status) {
-		c->count++;
-		return 0;
-	}
-	a->name = name;
-	a->place = r->place;
-	spread_leave(r);
-	if (!link_is_away(status))
-		return tool_fail(&command_spread, "%s", a->why);
-	if (config->set && stays)
+	if (!link_is_away(r->status))
+		return tool_fail(&command_spread, "%s", r->why);
+	if (config->set && r->stays)
 		return tool_fail(
-		    &command_spread, "%s%s", a->why,
+		    &command_spread, "%s%s", r->why,
 		    config->lost ? "; if it is the one that is lost, name it in --leave" : "");
 	if (config->set && !config->lost)
-		return tool_fail(&command_spread, "%s; if it is gone for good, add --lost", a->why);
+		return tool_fail(&command_spread, "%s; if it is gone for good, add --lost", r->why);
+	a->name = r->name;
+	a->place = r->place;
+	memcpy(a->why, r->why, sizeof(a->why));
 	c->away_count++;
 	return 0;
+}
+
+/* Of those that were not reached a note is left, or the first is an error. */
+static int sort(struct change *c, unsigned count)
+{
+	int status = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct reached *r = &c->all[i];
+
+		if (!r->status)
+			c->nodes[c->count++] = r;
+		else if (!status)
+			status = note_away(c, r);
+	}
+	return status;
 }
 
 int spread_reach(struct change *c)
@@ -92,16 +113,19 @@ int spread_reach(struct change *c)
 		status = tool_names_open(&command_spread, c->config->leave, &c->leavers);
 	if (status)
 		return status;
-	unsigned count = c->names.count + c->leavers.count;
+	unsigned staying = c->names.count, count = staying + c->leavers.count;
 
+	c->all = calloc(count, sizeof(*c->all));
 	c->nodes = calloc(count, sizeof(*c->nodes));
 	c->away = calloc(count, sizeof(*c->away));
-	if (!c->nodes || !c->away)
+	if (!c->all || !c->nodes || !c->away)
 		return tool_fail(&command_spread, "%s", status_sentence(FORGE_E_NO_MEMORY));
-	for (unsigned i = 0; i < c->names.count && !status; i++)
-		status = reach_or_note(c, c->names.name[i], true);
-	for (unsigned i = 0; i < c->leavers.count && !status; i++)
-		status = reach_or_note(c, c->leavers.name[i], false);
+	for (unsigned i = 0; i < count; i++) {
+		c->all[i].name = i < staying ? c->names.name[i] : c->leavers.name[i - staying];
+		c->all[i].stays = i < staying;
+	}
+	at_once(count, reach_one, c);
+	status = sort(c, count);
 	if (!status && c->count == 0)
 		status = tool_fail(&command_spread, "%s", c->away[0].why);
 	return status;
@@ -112,10 +136,10 @@ int spread_find_before(struct change *c)
 	const char *holder = NULL;
 
 	for (unsigned i = 0; i < c->count; i++) {
-		const struct spread_record *r = c->nodes[i].view.record;
+		const struct spread_record *r = c->nodes[i]->view.record;
 
 		if (r && !holder)
-			holder = c->nodes[i].name;
+			holder = c->nodes[i]->name;
 		if (r && (!c->before || (r->id == c->before->id && r->epoch > c->before->epoch)))
 			c->before = r;
 		if (r && r->id != c->before->id && !c->config->force)
@@ -123,7 +147,7 @@ int spread_find_before(struct change *c)
 					 "%s is a memory node of another cache than %s: with "
 					 "--set --force what it holds is forgotten, and the cache "
 					 "named first is kept",
-					 c->nodes[i].name, holder);
+					 c->nodes[i]->name, holder);
 	}
 	return 0;
 }
@@ -134,7 +158,7 @@ int spread_find_away(const struct change *c, const struct away *a)
 		bool is_there = c->before->member[m].name != a->place;
 
 		for (unsigned i = 0; i < c->count; i++)
-			is_there |= c->nodes[i].id == c->before->member[m].id;
+			is_there |= c->nodes[i]->id == c->before->member[m].id;
 		if (!is_there)
 			return (int)m;
 	}

@@ -28,12 +28,12 @@ static void print_members(const struct change *c)
 		for (uint32_t p = 0; p < SPREAD_PARTITIONS; p++)
 			n += owners[p] == m;
 		for (unsigned i = 0; i < c->count; i++)
-			if (c->nodes[i].view.epoch && c->nodes[i].id == member->id) {
-				name = c->nodes[i].name;
-				if (c->nodes[i].pool.pool_id != member->id)
+			if (c->nodes[i]->view.epoch && c->nodes[i]->id == member->id) {
+				name = c->nodes[i]->name;
+				if (c->nodes[i]->pool.pool_id != member->id)
 					away = ": another pool, in a lost one's place";
 				/* Shared memory outlives who serves it. */
-				if (!link_is_served(c->nodes[i].link))
+				if (!link_is_served(c->nodes[i]->link))
 					away = ": its memory is there, but no node serves it";
 			}
 		for (unsigned i = 0; i < c->away_count; i++)
@@ -89,7 +89,7 @@ int spread_show(struct change *c)
 		putchar('\n');
 	}
 	for (unsigned i = 0; i < c->count; i++) {
-		const struct reached *r = &c->nodes[i];
+		const struct reached *r = c->nodes[i];
 
 		if (!c->before || r->view.epoch != c->before->epoch || r->view.member == 0 ||
 		    spread_record_find(c->before, r->id) < 0)

@@ -1,10 +1,13 @@
 /* stat.c: `forge stat`: what is in a pool and who is attached, as a page or as JSON. */
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include <jansson.h>
 
 #include "base/opts.h"
+#include "pool/registry.h"
+#include "pool/time.h"
+#include "tool/at_once.h"
 #include "tool/names.h"
 #include "tool/stat.h"
 
@@ -52,67 +55,107 @@ static void sum_add(struct stat_sum *sum, const struct plan *p, const struct sur
 	sum->nodes++;
 }
 
-/* Print one node, or append it to list if there is one.  0, or the exit status. */
-static int report_node(const struct config *config, const char *name, json_t *list,
-		       struct stat_sum *sum)
+/* Nothing of it is kept open. */
+static void fail_node(struct stat_node *n, int status)
 {
-	struct look_at look;
-	struct stat_node r;
-	int status = tool_look_open_any(&command_stat, name, &look);
-
-	if (status)
-		return status;
-	status = counters_take(&command_stat, name, &look, &r.counters);
-	if (!status) {
-		counters_merge(&sum->counters, &r.counters);
-		sum->answers++;
-	}
-	if (status || look.is_metrics) {
-		if (!status && list)
-			json_array_append_new(list, stat_metrics_json(name, &r.counters));
-		else if (!status)
-			stat_print_metrics(name, &r.counters);
-		tool_look_close(&look);
-		return status;
-	}
-	status = survey_take(&look.pool, &look.worker, config->scan, &r.survey);
-	if (!status) {
-		status = space_take(&look.pool, &look.worker, config->scan, &r.space);
-		if (!status && list)
-			json_array_append_new(list, stat_json(&look, name, &r));
-		else if (!status)
-			stat_print(&look, name, &r);
-		sum_add(sum, &look.pool.plan, &r.survey);
-		survey_free(&r.survey);
-	}
-	if (status)
-		status = tool_fail(&command_stat, "%s: %s", name, status_sentence(status));
-	tool_look_close(&look);
-	return status;
+	snprintf(n->why, sizeof(n->why), "%s: %s", n->name, status_sentence(status));
+	n->status = status;
+	tool_look_close(&n->look);
 }
 
-static int report(const struct config *config, const struct tool_names *names)
+static void see_who_lives(struct stat_node *n)
 {
-	struct stat_sum sum = {0};
-	json_t *list = config->json ? json_array() : NULL;
-	unsigned answers = 0;
+	const struct pool *pool = &n->look.pool;
+
+	n->now_us = pool_node_ns_latest(pool, clock_now_ns(n->look.worker.clock)) / 1000;
+	for (uint32_t cn = 0; cn < pool->plan.cn_max; cn++) {
+		uint64_t id = n->survey.lines[cn].id;
+
+		if (registry_state(id) != REGISTRY_FREE || n->survey.held[cn])
+			n->is_alive[cn] = tool_look_is_alive(&n->look, cn, id);
+	}
+}
+
+struct reporting {
+	const struct config *config;
+	struct stat_node *nodes;
+};
+
+/* On a thread of its own, if there are several. */
+static void take_node(void *context, unsigned i)
+{
+	const struct reporting *r = context;
+	struct stat_node *n = &r->nodes[i];
+	int status;
+
+	n->status = tool_look_open_any(n->name, &n->look, n->why, sizeof(n->why));
+	if (n->status)
+		return;
+	status = counters_take(&n->look, &n->counters);
+	if (!status && !n->look.is_metrics)
+		status = survey_take(&n->look.pool, &n->look.worker, r->config->scan, &n->survey);
+	if (status)
+		fail_node(n, status);
+	else if (!n->look.is_metrics)
+		see_who_lives(n);
+}
+
+/* In turn: with a scan it needs memory for the whole index of a pool. */
+static void take_space(const struct reporting *r, struct stat_node *n)
+{
+	int status;
+
+	if (n->look.is_metrics)
+		return;
+	status = space_take(&n->look.pool, &n->look.worker, r->config->scan, &n->space);
+	if (!status)
+		return;
+	survey_free(&n->survey);
+	fail_node(n, status);
+}
+
+/* Print one node, or append it to list if there is one.  0, or the exit status. */
+static int report_node(const struct reporting *r, struct stat_node *n, json_t *list,
+		       struct stat_sum *sum)
+{
+	if (!n->status)
+		take_space(r, n);
+	if (n->status)
+		return tool_fail(&command_stat, "%s", n->why);
+	if (sum->answers > 0 && !list)
+		printf("\n%s\n\n", PAGE_RULE);
+	sum->answers++;
+	counters_merge(&sum->counters, &n->counters);
+	if (list)
+		json_array_append_new(list, stat_json(n));
+	else
+		stat_print(n);
+	if (!n->look.is_metrics) {
+		sum_add(sum, &n->look.pool.plan, &n->survey);
+		survey_free(&n->survey);
+	}
+	tool_look_close(&n->look);
+	return TOOL_OK;
+}
+
+static int report(const struct reporting *r, unsigned count)
+{
+	struct stat_sum sum = {.named = count};
+	json_t *list = r->config->json ? json_array() : NULL;
 	int status = 0;
 
+	at_once(count, take_node, (void *)r);
 	/* One that is lost keeps nobody from looking at the others. */
-	for (unsigned i = 0; i < names->count; i++) {
-		if (sum.answers > answers && !list)
-			printf("\n%s\n\n", PAGE_RULE);
-		answers = sum.answers;
-		int one = report_node(config, names->name[i], list, &sum);
+	for (unsigned i = 0; i < count; i++) {
+		int one = report_node(r, &r->nodes[i], list, &sum);
 
 		status = status ? status : one;
 	}
 	if (sum.answers > 0 && list) {
 		tool_names_dump(list, "forge-stat-nodes-1", "all",
-				names->count > 1 ? stat_sum_json(&sum) : NULL);
-	} else if (sum.answers > 0 && names->count > 1) {
-		if (sum.answers > answers)
-			printf("\n%s\n\n", PAGE_RULE);
+				count > 1 ? stat_sum_json(&sum) : NULL);
+	} else if (sum.answers > 0 && count > 1) {
+		printf("\n%s\n\n", PAGE_RULE);
 		stat_print_sum(&sum);
 	}
 	json_decref(list);
@@ -132,7 +175,13 @@ static int run(int argc, char **argv)
 	status = tool_names_open(&command_stat, config.pool, &names);
 	if (status)
 		return status;
-	status = report(&config, &names);
+	struct reporting r = {.config = &config, .nodes = calloc(names.count, sizeof(*r.nodes))};
+
+	for (unsigned i = 0; i < names.count && r.nodes; i++)
+		r.nodes[i].name = names.name[i];
+	status = r.nodes ? report(&r, names.count)
+			 : tool_fail(&command_stat, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	free(r.nodes);
 	tool_names_close(&names);
 	return status;
 }

@@ -18,11 +18,18 @@ extern const char *const stat_chunk_states[CHUNK_STATES];
 extern const char *const stat_rings[RING_COUNT];
 extern const char *const stat_registry_states[];
 
-/* What is reported. */
+/* A memory node, as it was found. */
 struct stat_node {
-	struct survey survey;
-	struct space space;
+	const char *name;
+	int status; /* 0; or why is a sentence, and nothing else is there */
+	char why[TOOL_WHY_BYTES];
+	struct look_at look;
 	struct counters counters; /* of the memory node, if it serves sockets */
+	/* Unless the key is good for these alone, look.is_metrics: */
+	struct survey survey;
+	bool is_alive[LAYOUT_CN_MAX]; /* of those in the registry */
+	uint64_t now_us;	      /* pool time, when that was seen */
+	struct space space;
 };
 
 /* What all of several nodes hold together. */
@@ -32,22 +39,21 @@ struct stat_sum {
 	uint64_t pool_bytes, slots_live, live_bytes;
 	unsigned nodes;
 	unsigned answers; /* memory nodes that were reported, seen into or not */
+	unsigned named;	  /* and those that were named */
 	bool has_scan;
 	struct counters counters;
 };
 
 /* ---- stat_page.c -------------------------------------------------------------------------- */
 
-/* A memory node; one of which only counters may be seen; and all together. */
-void stat_print(struct look_at *, const char *name, const struct stat_node *);
-void stat_print_metrics(const char *name, const struct counters *);
+/* A memory node, and all together. */
+void stat_print(const struct stat_node *);
 void stat_print_sum(const struct stat_sum *);
 
 /* ---- stat_json.c -------------------------------------------------------------------------- */
 
 /* The same; the caller has the reference. */
-json_t *stat_json(struct look_at *, const char *name, const struct stat_node *);
-json_t *stat_metrics_json(const char *name, const struct counters *);
+json_t *stat_json(const struct stat_node *);
 json_t *stat_sum_json(const struct stat_sum *);
 
 #endif

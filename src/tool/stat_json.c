@@ -74,9 +74,10 @@ static json_t *stats_object(const struct survey *s)
 	return stats;
 }
 
-static json_t *registry_json(struct look_at *look, const struct survey *s)
+static json_t *registry_json(const struct stat_node *n)
 {
-	const struct plan *p = &look->pool.plan;
+	const struct plan *p = &n->look.pool.plan;
+	const struct survey *s = &n->survey;
 	json_t *lines = json_array();
 
 	for (uint32_t cn = 0; cn < p->cn_max; cn++) {
@@ -90,8 +91,7 @@ static json_t *registry_json(struct look_at *look, const struct survey *s)
 		json_object_set_new(o, "cn", number(cn));
 		json_object_set_new(o, "state", json_string(stat_registry_states[state]));
 		json_object_set_new(o, "pid", number(registry_pid(line->id)));
-		json_object_set_new(o, "process_is_alive",
-				    json_boolean(tool_look_is_alive(look, cn, line->id)));
+		json_object_set_new(o, "process_is_alive", json_boolean(n->is_alive[cn]));
 		json_object_set_new(o, "worker_count", number(line->worker_count));
 		json_object_set_new(o, "chunks_held", number(s->held[cn]));
 		json_object_set_new(o, "polled_us", number(line->polled_us));
@@ -116,20 +116,33 @@ static json_t *scan_json(const struct survey *s, const struct plan *p)
 	return scan;
 }
 
-json_t *stat_json(struct look_at *look, const char *name, const struct stat_node *r)
+static json_t *metrics_json(const struct stat_node *n)
 {
-	const struct survey *s = &r->survey;
-	const struct plan *plan = &look->pool.plan;
+	json_t *root = json_object();
+
+	json_object_set_new(root, "schema", json_string("forge-stat-metrics-1"));
+	json_object_set_new(root, "pool", json_text(n->name));
+	json_object_set_new(root, "is_served", json_true());
+	json_object_set_new(root, "node", counters_json(&n->counters));
+	return root;
+}
+
+json_t *stat_json(const struct stat_node *n)
+{
+	if (n->look.is_metrics)
+		return metrics_json(n);
+	const struct survey *s = &n->survey;
+	const struct pool *pool = &n->look.pool;
 	json_t *root = json_object(), *chunks = json_object();
 	char id[17];
 
-	snprintf(id, sizeof(id), "%016" PRIx64, look->pool.pool_id);
+	snprintf(id, sizeof(id), "%016" PRIx64, pool->pool_id);
 	json_object_set_new(root, "schema", json_string("forge-stat-1"));
-	json_object_set_new(root, "pool", json_text(name));
+	json_object_set_new(root, "pool", json_text(n->name));
 	json_object_set_new(root, "id", json_string(id));
-	json_object_set_new(root, "epoch", number(look->pool.epoch));
-	json_object_set_new(root, "is_served", json_boolean(look->is_served));
-	json_object_set_new(root, "plan", plan_json(plan));
+	json_object_set_new(root, "epoch", number(pool->epoch));
+	json_object_set_new(root, "is_served", json_boolean(n->look.is_served));
+	json_object_set_new(root, "plan", plan_json(&pool->plan));
 	for (unsigned state = 0; state < CHUNK_STATES; state++)
 		json_object_set_new(chunks, stat_chunk_states[state], number(s->chunks[state]));
 	json_object_set_new(chunks, "unknown", number(s->chunks_unknown));
@@ -137,23 +150,12 @@ json_t *stat_json(struct look_at *look, const char *name, const struct stat_node
 	json_object_set_new(root, "rings", rings_json(s));
 	json_object_set_new(root, "flush_generation", number(fence_generation(s->cursors.fence)));
 	json_object_set_new(root, "counters", stats_object(s));
-	json_object_set_new(root, "compute_nodes", registry_json(look, s));
+	json_object_set_new(root, "compute_nodes", registry_json(n));
 	if (s->has_scan)
-		json_object_set_new(root, "scan", scan_json(s, plan));
-	space_json(&r->space, plan, root);
-	if (r->counters.count)
-		json_object_set_new(root, "node", counters_json(&r->counters));
-	return root;
-}
-
-json_t *stat_metrics_json(const char *name, const struct counters *c)
-{
-	json_t *root = json_object();
-
-	json_object_set_new(root, "schema", json_string("forge-stat-metrics-1"));
-	json_object_set_new(root, "pool", json_text(name));
-	json_object_set_new(root, "is_served", json_true());
-	json_object_set_new(root, "node", counters_json(c));
+		json_object_set_new(root, "scan", scan_json(s, &pool->plan));
+	space_json(&n->space, &pool->plan, root);
+	if (n->counters.count)
+		json_object_set_new(root, "node", counters_json(&n->counters));
 	return root;
 }
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "pool/time.h"
 #include "tool/stat.h"
 
 const char *const stat_chunk_states[CHUNK_STATES] = {
@@ -121,10 +120,11 @@ static void print_stats(const struct survey *s)
 	putchar('\n');
 }
 
-static void print_registry(struct look_at *look, const struct survey *s)
+static void print_registry(const struct stat_node *node)
 {
-	const struct plan *p = &look->pool.plan;
-	uint64_t now_us = pool_node_ns_latest(&look->pool, clock_now_ns(look->worker.clock)) / 1000;
+	const struct plan *p = &node->look.pool.plan;
+	const struct survey *s = &node->survey;
+	uint64_t now_us = node->now_us;
 	struct text_table *t = text_table_open("rllrrrrr");
 	uint32_t count = 0;
 	struct text n[3];
@@ -144,7 +144,7 @@ static void print_registry(struct look_at *look, const struct survey *s)
 		text_table_cell(t, "%u", cn);
 		text_table_cell(t, "%s", stat_registry_states[state]);
 		text_table_cell(t, "%u%s", registry_pid(line->id),
-				tool_look_is_alive(look, cn, line->id) ? "" : " (dead)");
+				node->is_alive[cn] ? "" : " (dead)");
 		text_table_cell(t, "%" PRIu64, line->worker_count);
 		text_table_cell(t, "%u", s->held[cn]);
 		text_table_cell(t, "%s",
@@ -160,34 +160,32 @@ static void print_registry(struct look_at *look, const struct survey *s)
 	text_table_close(t);
 }
 
-void stat_print(struct look_at *look, const char *name, const struct stat_node *r)
+void stat_print(const struct stat_node *n)
 {
-	const struct pool *pool = &look->pool;
-	const struct survey *s = &r->survey;
+	const struct pool *pool = &n->look.pool;
 	char text[2048];
 
-	printf("name                %s\n", name);
+	printf("name                %s\n", n->name);
+	if (n->look.is_metrics) {
+		printf(
+		    "memory node         serves it; the key is good for what it counts alone\n\n");
+		counters_print(&n->counters);
+		return;
+	}
 	printf("id                  %016" PRIx64 "\n", pool->pool_id);
 	printf("epoch               %" PRIu64 "\n", pool->epoch);
-	printf("memory node         %s\n", look->is_served ? "serves it" : "none");
+	printf("memory node         %s\n", n->look.is_served ? "serves it" : "none");
 	plan_print(&pool->plan, text, sizeof(text));
 	printf("%s\n", text);
-	print_chunks(s);
-	print_rings(s);
-	print_scan(s, &pool->plan);
-	space_print(&r->space, &pool->plan);
-	print_stats(s);
-	print_registry(look, s);
-	if (r->counters.count)
+	print_chunks(&n->survey);
+	print_rings(&n->survey);
+	print_scan(&n->survey, &pool->plan);
+	space_print(&n->space, &pool->plan);
+	print_stats(&n->survey);
+	print_registry(n);
+	if (n->counters.count)
 		putchar('\n');
-	counters_print(&r->counters);
-}
-
-void stat_print_metrics(const char *name, const struct counters *c)
-{
-	printf("name                %s\n", name);
-	printf("memory node         serves it; the key is good for what it counts alone\n\n");
-	counters_print(c);
+	counters_print(&n->counters);
 }
 
 void stat_print_sum(const struct stat_sum *sum)
@@ -195,10 +193,12 @@ void stat_print_sum(const struct stat_sum *sum)
 	struct survey all = {.stats = sum->stats};
 	struct text bytes, objects;
 	unsigned nodes = sum->nodes ? sum->nodes : sum->answers;
-	char who[48] = "the one memory node that answers";
+	char who[64];
 
-	if (nodes > 1)
+	if (nodes == sum->named)
 		snprintf(who, sizeof(who), "all %u memory nodes", nodes);
+	else
+		snprintf(who, sizeof(who), "%u of the %u memory nodes", nodes, sum->named);
 	memcpy(all.chunks, sum->chunks, sizeof(all.chunks));
 	if (sum->nodes == 0) {
 		printf("%s\n\n", who);

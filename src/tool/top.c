@@ -6,8 +6,10 @@
  * the rates begin again.  What it shows is what compute nodes have told the pool.  Verbs are not
  * among it: each node counts its own, and servers are asked for theirs (scrape.h).
  */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 #include "base/text.h"
 #include "client/link.h"
 #include "fabric/names.h"
+#include "tool/at_once.h"
 #include "tool/counters.h"
 #include "tool/look.h"
 #include "tool/names.h"
@@ -25,9 +28,6 @@
 
 /* Home, and clear to the end of the screen. */
 #define TERMINAL_NEW_PAGE "\033[H\033[J"
-
-/* The bits of so many memory nodes; a single one that is gone is an error of its own. */
-#define ALL_AWAY(count) (~UINT64_C(0) >> (64 - (count)))
 
 struct config {
 	const char *pool, *metrics;
@@ -65,24 +65,46 @@ static int run(int argc, char **argv);
 
 const struct command command_top = {"top", "Show what happens in a pool, each second.", run};
 
-/* What one look at the pool has found. */
-struct sample {
+/* What one look at a memory node has found. */
+struct node_sample {
 	uint64_t pool_id, at_ns;
-	int is_served;
+	bool is_away; /* of several, one that cannot be reached; nothing else is there */
+	bool is_served, is_metrics;
 	uint64_t count[STATS_COUNT];
 	uint64_t groups_out[RING_QUEUES]; /* tickets taken at the heads */
 	uint64_t chunks, chunks_free;
 	uint64_t members; /* objects the sealed groups began with */
 	unsigned nodes, nodes_dead;
-	uint64_t away; /* a bit for each memory node that cannot be reached */
 	uint64_t workers;
+	struct counters counters; /* only with is_metrics, and then nothing else */
+	int status;
+	char why[TOOL_WHY_BYTES];
+};
+
+/* What one look at all of them has found: their sums. */
+struct sample {
+	uint64_t pool_id, at_ns; /* id: of several, a mixture that is another one for others */
+	uint64_t count[STATS_COUNT];
+	uint64_t groups_out[RING_QUEUES];
+	uint64_t chunks, chunks_free;
+	uint64_t members;
+	unsigned nodes, nodes_dead;
+	uint64_t workers;
+	unsigned away, metrics_only; /* memory nodes */
+	uint64_t here;		     /* a bit for each that is not away */
 	struct scraped scraped;
 	char scrape_error[320]; /* "": scraped is there */
-	unsigned metrics_only;	/* nodes of which only this can be seen: */
 	struct counters counters;
 };
 
-static void count_nodes(struct look_at *look, const struct survey *s, struct sample *out)
+/* A look at all memory nodes. */
+struct look_at_all {
+	const struct config *config;
+	const struct tool_names *names;
+	struct node_sample *node; /* [names->count], of the last look */
+};
+
+static void count_nodes(struct look_at *look, const struct survey *s, struct node_sample *out)
 {
 	for (uint32_t cn = 0; cn < look->pool.plan.cn_max; cn++) {
 		const struct layout_registry *line = &s->lines[cn];
@@ -99,80 +121,95 @@ static void count_nodes(struct look_at *look, const struct survey *s, struct sam
 	}
 }
 
-/* Add one memory node.  0, or the exit status; the error has been printed. */
-static int take_node(const char *pool, struct sample *out)
+static int count_pool(struct look_at *look, struct node_sample *out)
 {
-	struct look_at look;
 	struct survey s;
-	int status = tool_look_open_any(&command_top, pool, &look);
+	int status = survey_take(&look->pool, &look->worker, 0, &s);
 
 	if (status)
 		return status;
-	if (look.is_metrics) {
-		struct counters counters;
-
-		status = counters_take(&command_top, pool, &look, &counters);
-		counters_merge(&out->counters, &counters);
-		out->metrics_only++;
-		out->at_ns = clock_now_ns(clock_monotonic());
-		tool_look_close(&look);
-		return status;
+	out->at_ns = clock_now_ns(clock_monotonic());
+	out->pool_id = look->pool.pool_id;
+	out->is_served = look->is_served;
+	out->chunks = look->pool.plan.chunk_count;
+	out->chunks_free = s.chunks[CHUNK_FREE];
+	memcpy(out->count, s.stats.count, sizeof(out->count));
+	for (unsigned r = 0; r < RING_QUEUES; r++) {
+		out->groups_out[r] = s.cursors.ring[r].head;
+		out->members += s.ring_members[r];
 	}
-	out->pool_id ^= look.pool.pool_id;
-	out->is_served &= look.is_served;
-	out->chunks += look.pool.plan.chunk_count;
-	status = survey_take(&look.pool, &look.worker, 0, &s);
-	if (!status) {
-		out->at_ns = clock_now_ns(clock_monotonic());
-		for (unsigned i = 0; i < STATS_COUNT; i++)
-			out->count[i] += s.stats.count[i];
-		out->chunks_free += s.chunks[CHUNK_FREE];
-		for (unsigned r = 0; r < RING_QUEUES; r++) {
-			out->groups_out[r] += s.cursors.ring[r].head;
-			out->members += s.ring_members[r];
-		}
-		count_nodes(&look, &s, out);
-		survey_free(&s);
-	}
-	tool_look_close(&look);
-	return status ? tool_fail(&command_top, "%s: %s", pool, status_sentence(status)) : 0;
+	count_nodes(look, &s, out);
+	survey_free(&s);
+	return 0;
 }
 
-static bool is_away(const char *name)
+/* On a thread of its own, if there are several. */
+static void take_node(void *context, unsigned i)
 {
-	char why[512];
+	const struct look_at_all *all = context;
+	struct node_sample *out = &all->node[i];
+	const char *name = all->names->name[i];
+	struct look_at look;
 
-	return link_is_away(link_probe(name, why, sizeof(why)));
+	*out = (struct node_sample){0};
+	out->status = tool_look_open_any(name, &look, out->why, sizeof(out->why));
+	if (!out->status) {
+		out->is_metrics = look.is_metrics;
+		out->status =
+		    look.is_metrics ? counters_take(&look, &out->counters) : count_pool(&look, out);
+		if (look.is_metrics)
+			out->at_ns = clock_now_ns(clock_monotonic());
+		if (out->status)
+			snprintf(out->why, sizeof(out->why), "%s: %s", name,
+				 status_sentence(out->status));
+		tool_look_close(&look);
+	}
+	/* Of several one that is lost keeps nobody from looking at the others. */
+	out->is_away = all->names->count > 1 && link_is_away(out->status);
+}
+
+static void add_node(struct sample *sum, const struct node_sample *n)
+{
+	sum->away += n->is_away;
+	if (n->is_away)
+		return;
+	sum->at_ns = max_u64(sum->at_ns, n->at_ns);
+	sum->metrics_only += n->is_metrics;
+	counters_merge(&sum->counters, &n->counters);
+	sum->pool_id ^= n->pool_id;
+	sum->chunks += n->chunks;
+	sum->chunks_free += n->chunks_free;
+	sum->members += n->members;
+	for (unsigned i = 0; i < STATS_COUNT; i++)
+		sum->count[i] += n->count[i];
+	for (unsigned r = 0; r < RING_QUEUES; r++)
+		sum->groups_out[r] += n->groups_out[r];
+	/* A compute node is one of each. */
+	sum->nodes = n->nodes > sum->nodes ? n->nodes : sum->nodes;
+	sum->nodes_dead = n->nodes_dead > sum->nodes_dead ? n->nodes_dead : sum->nodes_dead;
+	sum->workers = max_u64(sum->workers, n->workers);
 }
 
 /* All memory nodes together.  0, or the exit status. */
-static int take(const struct config *c, const struct tool_names *names, struct sample *out)
+static int take(const struct look_at_all *all, struct sample *out)
 {
-	int status = 0;
-
-	*out = (struct sample){.is_served = true};
-	if (c->metrics)
-		scrape_servers(c->metrics, &out->scraped, out->scrape_error,
+	*out = (struct sample){0};
+	if (all->config->metrics)
+		scrape_servers(all->config->metrics, &out->scraped, out->scrape_error,
 			       sizeof(out->scrape_error));
-	for (unsigned i = 0; i < names->count && !status; i++) {
-		struct sample before = *out;
+	at_once(all->names->count, take_node, (void *)all);
+	for (unsigned i = 0; i < all->names->count; i++) {
+		const struct node_sample *n = &all->node[i];
 
-		/* Of several one that is lost keeps nobody from looking at the others. */
-		if (names->count > 1 && is_away(names->name[i])) {
-			out->away |= UINT64_C(1) << i;
-			continue;
-		}
-
-		/* A compute node is one of each. */
-		out->nodes = out->nodes_dead = 0;
-		out->workers = 0;
-		status = take_node(names->name[i], out);
-		out->nodes = before.nodes > out->nodes ? before.nodes : out->nodes;
-		out->nodes_dead =
-		    before.nodes_dead > out->nodes_dead ? before.nodes_dead : out->nodes_dead;
-		out->workers = max_u64(before.workers, out->workers);
+		if (n->status && !n->is_away)
+			return tool_fail(&command_top, "%s", n->why);
+		add_node(out, n);
+		out->here |= (uint64_t)!n->is_away << i;
 	}
-	return status;
+	if (out->here == 0)
+		return tool_fail(&command_top, "none of the %u memory nodes can be reached: %s",
+				 all->names->count, all->node[0].why);
+	return 0;
 }
 
 /* A counter: how many a second, how many in all, and what. */
@@ -273,16 +310,49 @@ static void print_verbs(const struct sample *before, const struct sample *now)
 	text_table_close(t);
 }
 
+static void print_node(const struct node_sample *n)
+{
+	if (n->is_away)
+		printf("cannot be reached");
+	else if (n->is_metrics)
+		printf("the key is good for what the memory node counts alone");
+	else
+		printf("id %016" PRIx64 "  memory node %s", n->pool_id,
+		       n->is_served ? "serves it" : "none");
+}
+
+/* Of one node, its name and what serves it; of several, which they are. */
+static void print_names(const struct look_at_all *all, const struct sample *before,
+			const struct sample *now)
+{
+	const struct tool_names *names = all->names;
+	struct text time;
+
+	text_duration(&time, now->at_ns - before->at_ns);
+	if (names->count == 1) {
+		printf("%s  ", names->name[0]);
+		print_node(&all->node[0]);
+		printf("  over %s\n", time.s);
+		return;
+	}
+	printf("%u memory nodes", names->count);
+	if (now->away)
+		printf(", %u of them cannot be reached: what follows is without %s", now->away,
+		       now->away == 1 ? "it" : "them");
+	printf("  over %s\n", time.s);
+	for (unsigned i = 0; i < names->count; i++) {
+		printf("  %s  ", names->name[i]);
+		print_node(&all->node[i]);
+		putchar('\n');
+	}
+}
+
 static void print_pool(const struct config *c, const struct sample *before,
 		       const struct sample *now)
 {
-	const char *pool = c->pool;
 	uint64_t used = now->chunks - min_u64(now->chunks_free, now->chunks);
-	struct text n[3], share, time;
+	struct text n[3], share;
 
-	printf("%s  id %016llx  memory node %s  over %s\n\n", pool,
-	       (unsigned long long)now->pool_id, now->is_served ? "serves it" : "none",
-	       text_duration(&time, now->at_ns - before->at_ns));
 	printf("chunks used         %s of %s, %s\n", text_grouped(&n[0], used),
 	       text_grouped(&n[1], now->chunks),
 	       text_percent(&share, now->chunks ? (double)used / (double)now->chunks : 0));
@@ -301,27 +371,21 @@ static void print_pool(const struct config *c, const struct sample *before,
 static void print_counted(const struct config *c, const struct sample *before,
 			  const struct sample *now)
 {
-	struct text time;
-
-	printf("%s  over %s; the key is good for what the memory node counts alone\n\n", c->pool,
-	       text_duration(&time, now->at_ns - before->at_ns));
 	counters_print_rates(&before->counters, &now->counters,
 			     (double)(now->at_ns - before->at_ns) / 1e9);
 	if (c->metrics)
 		print_verbs(before, now);
 }
 
-static void print_page(const struct config *c, const struct tool_names *names,
-		       const struct sample *before, const struct sample *now)
+static void print_page(const struct look_at_all *all, const struct sample *before,
+		       const struct sample *now)
 {
-	for (unsigned i = 0; i < names->count; i++)
-		if (now->away >> i & 1)
-			printf("%s cannot be reached: what follows is without it\n",
-			       names->name[i]);
+	print_names(all, before, now);
+	putchar('\n');
 	if (now->metrics_only)
-		print_counted(c, before, now);
+		print_counted(all->config, before, now);
 	else
-		print_pool(c, before, now);
+		print_pool(all->config, before, now);
 	fflush(stdout);
 }
 
@@ -335,26 +399,25 @@ static bool wait_for_end(const sigset_t *ends, uint64_t us)
 	return sigtimedwait(ends, NULL, &limit) > 0;
 }
 
-static int show(const struct config *c, const struct tool_names *names, const sigset_t *ends)
+static int show(const struct look_at_all *all, const sigset_t *ends)
 {
+	const struct config *c = all->config;
 	bool is_terminal = isatty(STDOUT_FILENO);
 	struct sample before, now;
-	int status = take(c, names, &before);
+	int status = take(all, &before);
 
 	if (!status && before.scrape_error[0])
 		return tool_fail(&command_top, "--metrics: %s", before.scrape_error);
 
 	while (!status && !wait_for_end(ends, c->interval_us)) {
-		status = take(c, names, &now);
+		status = take(all, &now);
 		if (status)
 			break;
-		if (now.away == ALL_AWAY(names->count))
-			return tool_fail(&command_top, "none of the %u memory nodes can be reached",
-					 names->count);
-		if (now.pool_id == before.pool_id && now.at_ns > before.at_ns) {
+		if (now.pool_id == before.pool_id && now.here == before.here &&
+		    now.at_ns > before.at_ns) {
 			if (is_terminal && !c->once)
 				fputs(TERMINAL_NEW_PAGE, stdout);
-			print_page(c, names, &before, &now);
+			print_page(all, &before, &now);
 			if (c->once || ferror(stdout))
 				break;
 			if (!is_terminal)
@@ -381,8 +444,13 @@ static int run(int argc, char **argv)
 	sigaddset(&ends, SIGTERM);
 	sigprocmask(SIG_BLOCK, &ends, NULL);
 	status = tool_names_open(&command_top, config.pool, &names);
-	if (!status)
-		status = show(&config, &names, &ends);
+	if (status)
+		return status;
+	struct look_at_all all = {&config, &names, calloc(names.count, sizeof(*all.node))};
+
+	status = all.node ? show(&all, &ends)
+			  : tool_fail(&command_top, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	free(all.node);
 	tool_names_close(&names);
 	return status;
 }

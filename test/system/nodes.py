@@ -352,7 +352,11 @@ def a_lost_member_is_named(t):
     shown = t.on_pool("spread").expect(0).out.decode()
     assert "epoch 1, 3 memory nodes" in shown and shown.count("cannot be reached") == 2, shown
     top = t.on_pool("top", "--once", "--interval", "100ms").expect(0).out.decode()
-    assert f"{nodes.names[2]} cannot be reached" in top and "hit ratio" in top, top
+    assert top.startswith("3 memory nodes, 1 of them cannot be reached: what follows is without it"), top
+    assert f"  {nodes.names[2]}  cannot be reached\n" in top and "hit ratio" in top, top
+    for name in nodes.names[:2]:
+        pool_id = t.forge("stat", "--json", "--pool", name).expect(0).json()["id"]
+        assert f"  {name}  id {pool_id}  memory node serves it\n" in top, top
     stat = t.forge("stat", "--pool", nodes.all(2, 0, 1))
     assert stat.code == 2 and stat.out.startswith(b"name ") and nodes.names[2] in stat.err.decode(), stat
     nodes.kill(1, with_its_memory=False)
@@ -719,6 +723,63 @@ def nobody_waits_for_a_silent_node_at_the_end(t):
                 c.close()
                 while peer.recv(4096):
                     pass
+
+
+class Mute:
+    """Somebody who takes connections under several names, and says nothing."""
+
+    def __init__(self, count):
+        self.listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+        self.names = [f"tcp://127.0.0.1:{s.getsockname()[1]}?timeout=1h" for s in self.listeners]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for listener in self.listeners:
+            listener.close()
+
+    def hang_up_once_all_are_waited_for(self):
+        """Whoever asks one after another waits an hour for the first: he never comes to the second."""
+        peers = []
+        for listener in self.listeners:
+            listener.settimeout(PATIENCE_S)
+            peers.append(listener.accept()[0])
+        for peer in peers:
+            peer.settimeout(PATIENCE_S)
+            assert peer.recv(1)
+            peer.close()
+
+
+@case
+def those_who_look_wait_for_all_lost_members_at_once(t):
+    """One time limit, however many do not answer."""
+    name, start = behind(t, "a")
+    start("--size", "16M")
+
+    def one_limit(mute, rounds, pool, command, *more, code):
+        process = subprocess.Popen([FORGE, command, "--pool", pool, *more], env=t.env,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        t.processes.append(process)
+        for _ in range(rounds):
+            mute.hang_up_once_all_are_waited_for()
+        out, err = (text.decode() for text in process.communicate(timeout=PATIENCE_S))
+        assert process.returncode == code, (command, out, err)
+        return out, err
+
+    with Mute(3) as mute:
+        pool = ",".join((mute.names[0], name, *mute.names[1:]))
+        for rounds, command, code, words in (
+                (1, ("stat",), 2, "1 of the 4 memory nodes"),
+                (2, ("top", "--once", "--interval", "100ms"), 0, "3 of them cannot be reached"),
+                (1, ("spread",), 0, f"{name}: new"), (1, ("check",), 2, "pool check: clean")):
+            out, err = one_limit(mute, rounds, pool, *command, code=code)
+            said = out + err if code else out
+            assert words in out and all(n.partition("?")[0] in said for n in mute.names), (out, err)
+        # Nobody attaches where nobody serves.
+        none = ",".join((*mute.names, t.path("nobody")))
+        _, err = one_limit(mute, 1, none, "bench", "--ops", "10", code=2)
+        assert "none of the 4 memory nodes can be reached" in err, err
 
 
 @case
