@@ -116,10 +116,11 @@ static void settings_of(const struct pool_name *name, char *where, size_t where_
 {
 	if (name->kind == NAME_UNIX)
 		snprintf(where, where_bytes, "unix:%s", name->where);
-	else if (strchr(name->where, ':'))
-		snprintf(where, where_bytes, "tcp://[%s]:%u", name->where, name->port);
 	else
-		snprintf(where, where_bytes, "tcp://%s:%u", name->where, name->port);
+		/* As it was written, for what is said of it. */
+		snprintf(where, where_bytes,
+			 strchr(name->where, ':') ? "%s://[%s]:%u" : "%s://%s:%u",
+			 name->is_tls_name ? "tls" : "tcp", name->where, name->port);
 	*out = (struct tcp_settings){
 	    .where = where,
 	    .deadline_ms = (uint32_t)(name->timeout_us / 1000),

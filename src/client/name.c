@@ -164,6 +164,7 @@ static int port_parse(const char *text, const struct reading *r, uint16_t *out)
 /* HOST:PORT or [ADDRESS]:PORT in out->where. */
 static int tcp_parse(struct pool_name *out, const struct reading *r)
 {
+	const char *scheme = out->is_tls_name ? "tls" : "tcp";
 	char *host = out->where, *end = strrchr(out->where, ':');
 	size_t bytes;
 
@@ -171,17 +172,17 @@ static int tcp_parse(struct pool_name *out, const struct reading *r)
 		char *bracket = strchr(host, ']');
 
 		if (!bracket)
-			return refuse(r, "tcp://%s has no ']' behind the address", host);
+			return refuse(r, "%s://%s has no ']' behind the address", scheme, host);
 		end = bracket[1] == ':' ? bracket + 1 : NULL;
 	} else if (end && strchr(host, ':') != end) {
 		return refuse(
 		    r,
-		    "tcp://%s has several colons: write an IPv6 address in brackets, as in "
-		    "tcp://[::1]:PORT",
-		    host);
+		    "%s://%s has several colons: write an IPv6 address in brackets, as in "
+		    "%s://[::1]:PORT",
+		    scheme, host, scheme);
 	}
 	if (!end)
-		return refuse(r, "tcp://%s has no port: write tcp://HOST:PORT", host);
+		return refuse(r, "%s://%s has no port: write %s://HOST:PORT", scheme, host, scheme);
 	*end = '\0';
 	int status = port_parse(end + 1, r, &out->port);
 
@@ -193,8 +194,8 @@ static int tcp_parse(struct pool_name *out, const struct reading *r)
 	}
 	bytes = strlen(host);
 	if (bytes == 0 || bytes > HOST_BYTES_MAX || strpbrk(host, "/ "))
-		return refuse(r, "\"%.260s\" in the pool's name is no host: write tcp://HOST:PORT",
-			      host);
+		return refuse(r, "\"%.260s\" in the pool's name is no host: write %s://HOST:PORT",
+			      host, scheme);
 	return 0;
 }
 
@@ -287,7 +288,8 @@ static int parse(const char *name, size_t bytes, struct pool_name *out, const st
 
 	memset(out, 0, offsetof(struct pool_name, where));
 	out->kind = kind_of(name, &skip);
-	out->tls = strncmp(name, "tls://", skip) == 0 && skip > 0;
+	out->is_tls_name = strncmp(name, "tls://", skip) == 0 && skip > 0;
+	out->tls = out->is_tls_name;
 	bytes -= skip;
 	if (bytes >= sizeof(out->where))
 		return refuse(r, "the pool's name is longer than %zu bytes",

@@ -58,6 +58,7 @@ struct pool_name {
 	uint64_t latency_us; /* 0: as fast as it is */
 	uint64_t timeout_us; /* 0: the fabric's own, a second */
 	uint64_t tls;	     /* 1: over TLS */
+	uint8_t is_tls_name; /* by tls://, not by tls=1 */
 	struct name_access access;
 	char where[NAME_WHERE_BYTES]; /* behind it the texts of options */
 };

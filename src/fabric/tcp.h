@@ -37,7 +37,7 @@ struct pass;
 
 /* Where the node is, and as whom to come; 0 in any number means its default. */
 struct tcp_settings {
-	const char *where; /* tcp://host:port, tcp://[address]:port or unix:/path */
+	const char *where; /* tcp://host:port, tcp://[address]:port, tls:// likewise, unix:/path */
 	uint8_t instance[WIRE_INSTANCE_BYTES]; /* tcp_instance(); the same for all of a client */
 	uint8_t role;			       /* enum wire_role, the least needed; 0: full */
 	uint8_t joins;		 /* data connections: the instance has a control connection */

@@ -101,6 +101,12 @@ static int fail_connect(const char *where, uint32_t deadline_ms, struct error_ou
 			return REFUSE(e, FORGE_E_NODE,
 				      "%s: something that is no socket has this name: check it",
 				      where);
+		if (strncmp(where, "tls:", 4) == 0)
+			return REFUSE(
+			    e, FORGE_E_NODE,
+			    "no node listens on %s: start 'forge node --listen tcp%s' with "
+			    "its --tls-cert, wait until it is ready, or check the name",
+			    where, where + 3);
 		return REFUSE(e, FORGE_E_NODE,
 			      "no node listens on %s: start 'forge node --listen %s', wait until "
 			      "it is ready, or check the name",

@@ -85,7 +85,7 @@ static const struct ending {
     {ENCRYPTED, EPROTO, FORGE_E_DENIED, "", " ended the encrypted connection: ", ""},
     {HANDSHAKE, 0, FORGE_E_NODE, "",
      " closed the connection when TLS was begun: it is no memory node, or one without --tls-cert "
-     "(then write tcp://)",
+     "(then write tcp://, without tls=)",
      ""},
     {ENCRYPTED, 0, FORGE_E_NODE, "",
      " closed the connection at once: it is no memory node, is ending, or wants a certificate of "

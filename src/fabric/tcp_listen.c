@@ -160,6 +160,11 @@ int tcp_listen_open(const char *where, struct tcp_listener *out, char *error_tex
 	*out = (struct tcp_listener){.fd = -1};
 	if (status)
 		return status;
+	if (place.is_tls)
+		return REFUSE(e, FORGE_E_INVAL,
+			      "'%s': write tcp%s to listen; with a certificate the node takes "
+			      "encrypted connections alone, and clients write tls://",
+			      where, where + 3);
 	status =
 	    place.is_unix ? listen_unix(where, &place, out, e) : listen_tcp(where, &place, out, e);
 	if (status)

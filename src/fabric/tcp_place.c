@@ -8,6 +8,7 @@
 #include "base/status.h"
 
 #define TCP_SCHEME  "tcp://"
+#define TLS_SCHEME  "tls://" /* of the same length */
 #define UNIX_SCHEME "unix:"
 
 #define REFUSE(...) (snprintf(error_text, error_bytes, __VA_ARGS__), FORGE_E_INVAL)
@@ -45,7 +46,8 @@ int tcp_place_parse(const char *where, struct tcp_place *out, char *error_text, 
 	*out = (struct tcp_place){0};
 	if (strncmp(where, UNIX_SCHEME, strlen(UNIX_SCHEME)) == 0)
 		return parse_path(where, out, error_text, error_bytes);
-	if (strncmp(where, TCP_SCHEME, strlen(TCP_SCHEME)) != 0)
+	out->is_tls = strncmp(where, TLS_SCHEME, strlen(TLS_SCHEME)) == 0;
+	if (!out->is_tls && strncmp(where, TCP_SCHEME, strlen(TCP_SCHEME)) != 0)
 		return REFUSE("'%s' names no node: write tcp://host:port, tcp://[address]:port or "
 			      "unix:/path",
 			      where);
@@ -55,12 +57,12 @@ int tcp_place_parse(const char *where, struct tcp_place *out, char *error_text, 
 	} else {
 		to = colon = strchr(from, ':');
 		if (colon && strchr(colon + 1, ':'))
-			return REFUSE("'%s': an IPv6 address goes into brackets: tcp://[::1]:port",
-				      where);
+			return REFUSE("'%s': an IPv6 address goes into brackets: %.3s://[::1]:port",
+				      where, where);
 	}
 	if (!colon)
-		return REFUSE("'%s' has no port: write tcp://host:port or tcp://[address]:port",
-			      where);
+		return REFUSE("'%s' has no port: write %.3s://host:port or %.3s://[address]:port",
+			      where, where, where);
 	if ((size_t)(to - from) >= sizeof(out->host))
 		return REFUSE("'%.20s...': a host's name has at most %zu bytes", where,
 			      sizeof(out->host) - 1);

@@ -1,6 +1,9 @@
 /*
  * tcp_place.h: tcp://host:port, tcp://[address]:port and unix:/path, taken apart.
  *
+ * tls:// is the same place as tcp://, under the name that who dials it has been given: errors tell
+ * people what they wrote.  That a connection is encrypted is said elsewhere.
+ *
  * Without a host, as in tcp://:7411, it is 127.0.0.1: nobody listens beyond this host by accident.
  * Shared by the client's and the node's side of the tcp provider; pure functions, any thread.
  */
@@ -15,7 +18,7 @@
 #define TCP_HOST_BYTES 256u
 
 struct tcp_place {
-	int is_unix;
+	int is_unix, is_tls;
 	char path[TCP_PATH_BYTES]; /* of a Unix socket */
 	char host[TCP_HOST_BYTES]; /* a name or number, without brackets */
 	char port[8];

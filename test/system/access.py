@@ -336,6 +336,28 @@ def everything_works_encrypted(t):
 
 
 @case
+def what_is_said_of_a_node_names_it_as_the_user_did(t):
+    port = free_port()
+    nobody = (f"no node listens on tls://127.0.0.1:{port}:",
+              f"--listen tcp://127.0.0.1:{port}' with its --tls-cert")
+    for command in (("get", "k"), ("stat",), ("top", "--once"), ("check",), ("spread",), ("bench",)):
+        t.forge(command[0], "--pool", f"tls://127.0.0.1:{port}", *command[1:]).expect(2, b"", nobody)
+    t.forge("get", "--pool", f"tcp://127.0.0.1:{port}?tls=1", "k").expect(
+        2, b"", (f"no node listens on tcp://127.0.0.1:{port}:",))
+    t.on_pool("node", "--size", "8M", "--listen", f"tls://127.0.0.1:{port}").expect(
+        2, b"", (f"write tcp://127.0.0.1:{port} to listen", "clients write tls://"))
+    # One that has no certificate, and one that shows the wrong key.
+    node = serve(t, scheme="tls")
+    t.forge("get", "--pool", bare(t), "k").expect(2, b"", (t.url + " closed", "write tcp://"))
+    end(t, node)
+    certificates(t)
+    node = serve(t, "--key-file", keys(t), *cert_of(t, "node"), scheme="tls")
+    other = key_file(t, "other", f"web full {secret()}")
+    t.forge("get", "--pool", f"{bare(t)}&key-file={other}&ca={t.path('ca.crt')}", "k").expect(2, b"", t.url)
+    end(t, node)
+
+
+@case
 def which_side_encrypts_is_logged(t):
     certificates(t)
     t.env["FORGE_LOG"] = "info"
