@@ -220,14 +220,11 @@ static int store_given(struct cursor *c, unsigned index, const char *label, cons
 {
 	const struct opt *o = &c->table->options[index];
 	struct opts_source s = {c->table, c->parsed, label};
+	char form[96];
 
 	if (!value && o->type == OPT_TYPE_FLAG)
 		value = "yes";
-	if (!value && take_value(c,
-				 o->choices ? o->choices
-				 : o->unit  ? o->unit
-					    : opts_expected_form(o->type),
-				 label, &value))
+	if (!value && take_value(c, opts_value_form(o, form, sizeof(form)), label, &value))
 		return FORGE_E_INVAL;
 	if (opts_store(&s, o, value, opts_field(o, c->config)))
 		return FORGE_E_INVAL;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/opts.h"
+#include "base/opts_value.h"
 #include "base/text.h"
 
 #define HELP_COLUMNS 80
@@ -52,10 +53,10 @@ static const char *range_text(const struct opt *o, char *buf, size_t bytes)
 		break;
 	case OPT_TYPE_DURATION:
 		if (o->max)
-			snprintf(buf, bytes, "%s to %s", text_duration(&low, o->min * 1000),
-				 text_duration(&high, o->max * 1000));
+			snprintf(buf, bytes, "%s to %s", opts_bound_text(o, o->min, &low),
+				 opts_bound_text(o, o->max, &high));
 		else if (o->min)
-			snprintf(buf, bytes, "at least %s", text_duration(&low, o->min * 1000));
+			snprintf(buf, bytes, "at least %s", opts_bound_text(o, o->min, &low));
 		break;
 	case OPT_TYPE_DOUBLE:
 		snprintf(buf, bytes, "%g to %g", o->double_min, o->double_max);
@@ -92,9 +93,10 @@ static const char *whole_sentence(const struct opt *o, char *buf, size_t bytes)
 
 static void print_option(const char *head, const char *sentence, FILE *out)
 {
-	fprintf(out, "%-*s", HELP_INDENT, head);
 	if (strlen(head) + 2 > HELP_INDENT)
-		fprintf(out, "\n%*s", HELP_INDENT, "");
+		fprintf(out, "%s\n%*s", head, HELP_INDENT, "");
+	else
+		fprintf(out, "%-*s", HELP_INDENT, head);
 	text_wrap(out, sentence, HELP_INDENT, HELP_COLUMNS);
 }
 

@@ -75,7 +75,7 @@ static int store_choice(const struct opts_source *s, const struct opt *o, const 
 			 o->choices);
 }
 
-const char *opts_expected_form(enum opt_type type)
+static const char *expected_form(enum opt_type type)
 {
 	switch (type) {
 	case OPT_TYPE_BYTES:
@@ -89,30 +89,51 @@ const char *opts_expected_form(enum opt_type type)
 	}
 }
 
-/* A bound exactly and as one may type it: in the largest unit that divides it. */
-static const char *bound_text(const struct opt *o, uint64_t v, struct text *t)
+/* Units of sizes and times with how many of the one before make each, from the smallest. */
+static const struct unit {
+	const char *name;
+	unsigned of;
+} sizes[] = {{"", 1}, {"K", 1024}, {"M", 1024}, {"G", 1024}},
+  times[] = {{"us", 1}, {"ms", 1000}, {"s", 1000}, {"m", 60}, {"h", 60}};
+
+const char *opts_bound_text(const struct opt *o, uint64_t v, struct text *t)
 {
-	static const char *const times[] = {"us", "ms", "s"}, *const sizes[] = {"", "K", "M", "G"};
-	const bool is_time = o->type == OPT_TYPE_DURATION;
-	const unsigned step = is_time ? 1000 : 1024;
+	const struct unit *units = o->type == OPT_TYPE_DURATION ? times : sizes;
+	const unsigned count =
+	    o->type == OPT_TYPE_DURATION ? ARRAY_COUNT(times) : ARRAY_COUNT(sizes);
 	unsigned unit = 0;
 
 	if (o->type != OPT_TYPE_U64)
-		for (; v && v % step == 0 && unit + 1 < (is_time ? 3 : 4); unit++)
-			v /= step;
+		for (; v && unit + 1 < count && v % units[unit + 1].of == 0; unit++)
+			v /= units[unit + 1].of;
 	snprintf(t->s, sizeof(t->s), "%llu%s", (unsigned long long)v,
-		 v == 0 || o->type == OPT_TYPE_U64 ? ""
-		 : is_time			   ? times[unit]
-						   : sizes[unit]);
+		 v == 0 || o->type == OPT_TYPE_U64 ? "" : units[unit].name);
 	return t->s;
 }
 
-/* What a count is of, for a message: N says nothing, a size or time has its unit behind it. */
+/* What a number is of, for a message: a size or time has its unit behind it, a port has none. */
 static const char *count_unit(const struct opt *o)
 {
-	bool is_word = o->type == OPT_TYPE_U64 && o->unit && o->unit[strcspn(o->unit, LOWER "%")];
+	if (o->type == OPT_TYPE_BYTES)
+		return "bytes";
+	if (o->type != OPT_TYPE_U64 && o->type != OPT_TYPE_DOUBLE)
+		return "";
+	return o->unit && o->unit[strcspn(o->unit, LOWER "%")] ? o->unit : "";
+}
 
-	return is_word ? o->unit : o->type == OPT_TYPE_BYTES ? "bytes" : "";
+const char *opts_value_form(const struct opt *o, char *buf, size_t bytes)
+{
+	const char *unit = o->type == OPT_TYPE_BYTES ? "" : count_unit(o);
+	bool is_noun = unit[strspn(unit, LOWER)] == '\0';
+
+	if (o->choices || (o->type == OPT_TYPE_STRING && o->unit))
+		return o->choices ? o->choices : o->unit;
+	snprintf(buf, bytes, "%s%s%s", expected_form(o->type),
+		 !*unit	   ? ""
+		 : is_noun ? " of "
+			   : ", in ",
+		 unit);
+	return buf;
 }
 
 static int check_range(const struct opts_source *s, const struct opt *o, const char *value,
@@ -123,12 +144,12 @@ static int check_range(const struct opts_source *s, const struct opt *o, const c
 
 	if (v >= o->min && (o->max == 0 || v <= o->max))
 		return 0;
-	bound_text(o, o->min, &least);
+	opts_bound_text(o, o->min, &least);
 	if (o->max == 0)
 		return opts_fail(s->table, s->parsed, "%s=%s: must be at least %s%s%s", s->label,
 				 value, least.s, space, unit);
 	return opts_fail(s->table, s->parsed, "%s=%s: must be between %s and %s%s%s", s->label,
-			 value, least.s, bound_text(o, o->max, &most), space, unit);
+			 value, least.s, opts_bound_text(o, o->max, &most), space, unit);
 }
 
 static int store_integer(const struct opts_source *s, const struct opt *o, const char *value,
@@ -139,12 +160,15 @@ static int store_integer(const struct opts_source *s, const struct opt *o, const
 		     : o->type == OPT_TYPE_DURATION ? parse_duration_us(value, &v)
 						    : parse_count(value, &v);
 
+	/* Of a bounded one it is the bound that helps. */
+	if (status == FORGE_E_NO_SPACE && o->max)
+		return check_range(s, o, value, UINT64_MAX);
 	if (status == FORGE_E_NO_SPACE)
 		return opts_fail(s->table, s->parsed, "%s=%s: does not fit 64 bits", s->label,
 				 value);
 	if (status)
 		return opts_fail(s->table, s->parsed, "%s=%s: not %s", s->label, value,
-				 opts_expected_form(o->type));
+				 expected_form(o->type));
 	status = check_range(s, o, value, v);
 	if (status == 0)
 		*field = v;
@@ -158,10 +182,11 @@ static int store_double(const struct opts_source *s, const struct opt *o, const 
 
 	if (parse_double(value, &v))
 		return opts_fail(s->table, s->parsed, "%s=%s: not %s", s->label, value,
-				 opts_expected_form(o->type));
+				 expected_form(o->type));
 	if (v < o->double_min || v > o->double_max)
-		return opts_fail(s->table, s->parsed, "%s=%s: must be between %g and %g", s->label,
-				 value, o->double_min, o->double_max);
+		return opts_fail(s->table, s->parsed, "%s=%s: must be between %g and %g%s%s",
+				 s->label, value, o->double_min, o->double_max,
+				 *count_unit(o) ? " " : "", count_unit(o));
 	*field = v;
 	return 0;
 }

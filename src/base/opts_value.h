@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/opts.h"
+#include "base/text.h"
 
 /* A value on its way in: where it was written, for the message if it is bad. */
 struct opts_source {
@@ -32,7 +33,10 @@ int opts_store(const struct opts_source *, const struct opt *, const char *value
 /* Zero for a row without a default. */
 void opts_store_nothing(const struct opt *, void *config);
 
-/* What values of a type look like, as in "not a size such as 64K". */
-const char *opts_expected_form(enum opt_type);
+/* What a value of the row looks like, as in "needs a value (a whole number of threads)". */
+const char *opts_value_form(const struct opt *, char *buf, size_t bytes);
+
+/* A bound exactly and as one may type it: in the largest unit that divides it. */
+const char *opts_bound_text(const struct opt *, uint64_t bound, struct text *);
 
 #endif

@@ -31,8 +31,11 @@ static int choose_policy(struct attachment *a, char *error_text, size_t error_by
 
 	a->policy = policy_find(name);
 	if (!a->policy) {
+		char list[256];
+
 		snprintf(error_text, error_bytes,
-			 "there is no policy \"%s\" in this build; --help lists them", name);
+			 "there is no policy \"%s\" in this build; there are %s", name,
+			 policy_names(list, sizeof(list)));
 		return FORGE_E_INVAL;
 	}
 	if (a->policy->slot_words != p->slot_words) {

@@ -2,6 +2,7 @@
 #include "policy/policy.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/compiler.h"
@@ -27,4 +28,15 @@ const struct policy *policy_find(const char *name)
 		if (strcmp(policies[n]->name, name) == 0)
 			return policies[n];
 	return NULL;
+}
+
+const char *policy_names(char *buf, size_t bytes)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (unsigned n = 0; n < ARRAY_COUNT(policies) && used < bytes; n++)
+		used += (size_t)snprintf(buf + used, bytes - used, "%s%s", n ? ", " : "",
+					 policies[n]->name);
+	return buf;
 }

@@ -9,6 +9,7 @@
 #ifndef FORGE_POLICY_POLICY_H
 #define FORGE_POLICY_POLICY_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "layout/layout.h"
@@ -86,6 +87,9 @@ struct policy {
 
 /* The policy of that name, or NULL. */
 const struct policy *policy_find(const char *name);
+
+/* All their names, with commas between them, into buf, which is returned. */
+const char *policy_names(char *buf, size_t bytes);
 
 /* The n-th policy (0-based), or NULL: for listings. */
 const struct policy *policy_at(unsigned n);

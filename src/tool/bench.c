@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/policy.h"
 #include "tool/load_options.h"
 
 struct config {
@@ -23,10 +22,10 @@ struct config {
 static const struct opt options[] = {
     LOAD_POOL_OPTION(struct config),
     TOOL_KEY_FILE_OPTION(struct config),
-    OPT_STRING(struct config, workload, "workload", 'w', "ycsb-b", "TEXT",
+    OPT_STRING(struct config, workload, "workload", 'w', "ycsb-b", "LOAD",
 	       "ycsb-a to ycsb-f, uniform, zipf:THETA, scan, hotspot, cachelib:PREFIX, each with "
 	       "options after ':' or ','; forge(1) lists them."),
-    OPT_U64(struct config, keys, "keys", 'k', "1000000", "N", 0, 0,
+    OPT_U64(struct config, keys, "keys", 'k', "1000000", "keys", 0, 0,
 	    "Keys that exist at the start; 0: as the workload says."),
     OPT_U64(struct config, value_bytes, "value-bytes", 0, "256", "bytes", 0, 1 << 20,
 	    "Size of every value; 0: as the workload says."),
@@ -34,9 +33,9 @@ static const struct opt options[] = {
 	       "Size of a pool made for the run: its groups hold that share of the keys."),
     LOAD_PLAN_OPTIONS(struct config),
     LOAD_POLICY_OPTIONS(struct config),
-    OPT_U64(struct config, processes, "processes", 'P', "1", "N", 1, 256,
+    OPT_U64(struct config, processes, "processes", 'P', "1", "processes", 1, 256,
 	    "Processes; each is a compute node."),
-    OPT_U64(struct config, operations, "ops", 'n', "1000000", "N", 1, 0,
+    OPT_U64(struct config, operations, "ops", 'n', "1000000", "operations", 1, 0,
 	    "Measured operations of all workers together."),
     OPT_DURATION(struct config, seconds, "seconds", 0, "0", "TIME", 0, LOAD_TIME_MAX_US,
 		 "Measure for so long, in place of --ops."),
@@ -53,7 +52,8 @@ static const struct opt options[] = {
 	     "every eighth key have one writer, whose versions are counted."),
     OPT_FLAG(struct config, lru, "lru", 0,
 	     "Print what exact LRU of the same capacity hits, on the same operations."),
-    OPT_U64(struct config, seed, "seed", 0, "1", "N", 0, 0, "Seed of all draws."),
+    OPT_U64(struct config, seed, "seed", 0, "1", "NUMBER", 0, 0,
+	    "Seed of all draws: the same number, the same draws."),
     LOAD_REPORT_OPTIONS(struct config),
 };
 
@@ -196,7 +196,7 @@ static int run_load(const struct load_where *where, const struct load_table *giv
 
 static int check_config(const struct command *c, const struct config *config)
 {
-	if (config->policy && !load_policy(c, config->policy))
+	if (config->policy && !tool_policy(c, config->policy))
 		return TOOL_ERROR;
 	if (config->lru && config->on_miss != 0)
 		return tool_fail(c, "--lru needs --on-miss=fill: LRU fills its misses");

@@ -42,7 +42,7 @@ static const struct opt options[] = {
     OPT_FLAG(struct config, repair, "repair", 0,
 	     "First take back what dead compute nodes held and what no ring can find; the only "
 	     "option that writes."),
-    OPT_U64(struct config, findings_max, "findings-max", 0, "20", "N", 0, 1000000,
+    OPT_U64(struct config, findings_max, "findings-max", 0, "20", "findings", 0, 1000000,
 	    "How many findings are printed one by one; all are counted."),
     OPT_FLAG(struct config, json, "json", 0, "Print JSON instead of a page."),
 };

@@ -29,7 +29,10 @@ struct command {
 #define TOOL_WHY_BYTES 1024u
 
 /* What may be named, where any way to a pool will do (client/name.h). */
-#define TOOL_POOL_NAMES "shm:/name, the path of a file, tcp://HOST:PORT or unix:/PATH"
+#define TOOL_POOL_NAMES                                                                      \
+	"shm:/name, the path of a file, tcp://HOST:PORT, tls://HOST:PORT or unix:/PATH, or " \
+	"several "                                                                           \
+	"memory nodes with commas between them"
 
 /* A row for tables of options whose struct config has a key_file; then tool_use_key_file(). */
 #define TOOL_KEY_FILE_OPTION(config)                                                          \

@@ -6,31 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "policy/policy.h"
 #include "tool/attach.h"
-
-const struct policy *load_policy(const struct command *c, const char *name)
-{
-	const struct policy *policy = policy_find(name);
-	const char *known[32];
-	char list[256] = "";
-	unsigned n = 0;
-
-	if (policy)
-		return policy;
-	for (; n < ARRAY_COUNT(known) && (policy = policy_at(n)); n++) {
-		size_t used = strlen(list);
-
-		snprintf(list + used, sizeof(list) - used, "%s%s", n ? ", " : "", policy->name);
-		known[n] = policy->name;
-	}
-	const char *nearest = opts_nearest(name, known, n, sizeof(known[0]));
-
-	tool_fail(c, "--policy=%s: there is no such policy%s%s%s; there are %s", name,
-		  nearest ? ", did you mean " : "", nearest ? nearest : "", nearest ? "?" : "",
-		  list);
-	return NULL;
-}
 
 bool load_pool_is_named(const struct load_pool *p)
 {
@@ -46,7 +22,7 @@ int load_pool_open(const struct command *c, struct load_pool *p, struct bench_se
 	setup->pool = p->name;
 	if (load_pool_is_named(p))
 		return tool_check_served(c, p->name, false);
-	const struct policy *policy = load_policy(c, p->policy ? p->policy : "forge");
+	const struct policy *policy = tool_policy(c, p->policy ? p->policy : "forge");
 
 	if (!policy)
 		return TOOL_ERROR;

@@ -13,6 +13,7 @@
 #include "layout/layout.h"
 #include "tool/command.h"
 #include "tool/names.h"
+#include "tool/policies.h"
 
 /* No run or miss takes longer than a year; a nanosecond count of it fits 64 bits by far. */
 #define LOAD_TIME_MAX_US (UINT64_C(365) * 24 * 3600 * 1000000)
@@ -28,7 +29,7 @@
 /* Of a pool that is made, and how its groups are filled. */
 #define LOAD_PLAN_OPTIONS(c)                                                                       \
 	OPT_BYTES(c, size, "size", 's', "0", "SIZE", 0, 0,                                         \
-		  "Size of a pool made for the run in bytes, in place of --cache-percent."),       \
+		  "Size of a pool made for the run, in place of --cache-percent; 0: by that."),    \
 	    OPT_U64(c, group_objects, "group-objects", 0, "64", "objects", 2,                      \
 		    LAYOUT_GROUP_OBJECTS_MAX,                                                      \
 		    "How many objects of mean size fill a group, in a pool made for the run."),    \
@@ -44,10 +45,11 @@
 		    "policy's share.")
 
 /* Who works. */
-#define LOAD_POLICY_OPTIONS(c)                                        \
-	OPT_STRING(c, policy, "policy", 0, NULL, "NAME",              \
-		   "The policy; default: the pool's own, or forge."), \
-	    OPT_U64(c, threads, "threads", 't', "1", "N", 1, 256, "Threads of each process.")
+#define LOAD_POLICY_OPTIONS(c)                                                              \
+	OPT_STRING(c, policy, "policy", 0, NULL, "NAME",                                    \
+		   "The policy, forge or forge-paper; default: the pool's own, or forge."), \
+	    OPT_U64(c, threads, "threads", 't', "1", "threads", 1, 256,                     \
+		    "Threads of each process.")
 
 /* How fast, and how strictly. */
 #define LOAD_PACE_OPTIONS(c)                                                                       \
@@ -136,9 +138,6 @@ bool load_pool_is_named(const struct load_pool *);
  */
 int load_pool_open(const struct command *, struct load_pool *, struct bench_setup *);
 void load_pool_close(struct load_pool *);
-
-/* Find a policy by name; NULL, and the error with the nearest name printed, if there is none. */
-const struct policy *load_policy(const struct command *, const char *name);
 
 /* Can the JSON be written?  Better known before a long run.  0, or the exit status. */
 int load_json_check(const struct command *, const char *json_path);

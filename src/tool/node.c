@@ -20,9 +20,9 @@
 #include "base/text.h"
 #include "fabric/shm.h"
 #include "node/serve.h"
-#include "policy/policy.h"
 #include "tool/command.h"
 #include "tool/node_listen.h"
+#include "tool/policies.h"
 
 /*
  * How often the node looks for dead compute nodes.  A look at 85 that live is 85 times open and
@@ -55,7 +55,7 @@ static const struct opt options[] = {
     OPT_BYTES(struct config, size, "size", 's', NULL, "SIZE", 0, 0,
 	      "How much memory the pool may take; needed to create one."),
     OPT_STRING(struct config, policy, "policy", 0, "forge", "NAME",
-	       "The policy that compute nodes follow unless told otherwise."),
+	       "The policy that compute nodes follow unless told otherwise: forge or forge-paper."),
     OPT_BYTES(struct config, object_bytes, "object-bytes", 0, "272", "SIZE", 1, UINT32_MAX,
 	      "Mean size of key and value together; larger and smaller objects fit too."),
     OPT_BYTES(struct config, object_bytes_median, "object-bytes-median", 0, "0", "SIZE", 0,
@@ -72,10 +72,11 @@ static const struct opt options[] = {
 	struct config, value_max, "value-max", 0, NULL, "SIZE", 1, PLAN_VALUE_BYTES_LIMIT,
 	"The largest value.  Without it 1M, or less in a pool too small for four of them; what "
 	"fits in a chunk is always taken."),
-    OPT_U64(struct config, cn_max, "cn-max", 0, "0", "N", 0, LAYOUT_CN_MAX,
+    OPT_U64(struct config, cn_max, "cn-max", 0, "0", "nodes", 0, LAYOUT_CN_MAX,
 	    "How many compute nodes may attach at once; 0: 32, or fewer in a small pool."),
-    OPT_DOUBLE(struct config, slots_per_object, "slots-per-object", 0, "0", "N", 0, 16,
-	       "How large the index is; slots that are not in use remember evicted keys.  0: what "
+    OPT_DOUBLE(struct config, slots_per_object, "slots-per-object", 0, "0", "slots", 0, 16,
+	       "How large the index is, in slots for each object; slots that are not in use "
+	       "remember evicted keys.  0: what "
 	       "the policy needs."),
     OPT_FLAG(struct config, plan, "plan", 0, "Print the plan of such a pool, and create nothing."),
     OPT_FLAG(struct config, force, "force", 0,
@@ -174,35 +175,15 @@ static void wait_for_signal(const struct timespec *patience)
 
 /* ---- the wish ----------------------------------------------------------------------------- */
 
-static int fail_policy(const char *name)
-{
-	const char *known[32];
-	const struct policy *p;
-	const char *nearest;
-	unsigned n = 0;
-	char list[256] = "";
-
-	while (n < ARRAY_COUNT(known) && (p = policy_at(n))) {
-		size_t used = strlen(list);
-
-		snprintf(list + used, sizeof(list) - used, "%s%s", n ? ", " : "", p->name);
-		known[n++] = p->name;
-	}
-	nearest = opts_nearest(name, known, n, sizeof(known[0]));
-	return tool_fail(&command_node, "--policy=%s: there is no such policy%s%s%s; there are %s",
-			 name, nearest ? ", did you mean " : "", nearest ? nearest : "",
-			 nearest ? "?" : "", list);
-}
-
 static int make_wish(const struct config *config, const struct opts_parsed *parsed,
 		     struct node_wish *out)
 {
-	const struct policy *policy = policy_find(config->policy);
+	const struct policy *policy = tool_policy(&command_node, config->policy);
 	bool size_given = opts_given(&table, parsed, "size");
 	const char *given = NULL;
 
 	if (!policy)
-		return fail_policy(config->policy);
+		return TOOL_ERROR;
 	for (unsigned i = 0; i < ARRAY_COUNT(plan_options); i++)
 		if (opts_given(&table, parsed, plan_options[i]))
 			given = plan_options[i];

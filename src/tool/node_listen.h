@@ -29,10 +29,10 @@ struct listen_config {
 		   "tcp://[IPV6]:PORT and unix:/PATH, with commas between several.  Without an "   \
 		   "address (tcp://:PORT) it is this host's 127.0.0.1; port 0 is any that is "     \
 		   "free."),                                                                       \
-	    OPT_U64(struct config, listen.threads, "threads", 0, "1", "N", 1,                      \
+	    OPT_U64(struct config, listen.threads, "threads", 0, "1", "threads", 1,                \
 		    TCP_SERVER_THREADS_MAX, "Threads that serve those who connect."),              \
-	    OPT_U64(struct config, listen.connections_max, "connections-max", 0, "16384", "N", 1,  \
-		    1000000,                                                                       \
+	    OPT_U64(struct config, listen.connections_max, "connections-max", 0, "16384",          \
+		    "connections", 1, 1000000,                                                     \
 		    "How many connections there may be at once; a thread of a compute node has "   \
 		    "one."),                                                                       \
 	    OPT_DURATION(struct config, listen.spin_us, "spin", 0, "50us", "TIME", 0, 1000000,     \
@@ -51,8 +51,8 @@ struct listen_config {
 		       "Its private key, in PEM."),                                                \
 	    OPT_STRING(struct config, listen.tls_authority, "tls-ca", 0, NULL, "FILE",             \
 		       "Let in only who shows a certificate of this authority, in PEM."),          \
-	    OPT_U64(struct config, listen.strangers_max, "strangers-max", 0, "1024", "N", 2,       \
-		    1000000,                                                                       \
+	    OPT_U64(struct config, listen.strangers_max, "strangers-max", 0, "1024",               \
+		    "connections", 2, 1000000,                                                     \
 		    "How many connections there may be that have not yet said who they are; of "   \
 		    "one address half of them."),                                                  \
 	    OPT_FLAG(struct config, listen.insecure, "insecure", 0,                                \

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "policy/policy.h"
 #include "tool/load_options.h"
 
 enum on_miss {
@@ -37,7 +36,7 @@ static const struct opt options[] = {
     OPT_STRING(struct config, columns, "columns", 0, NULL, "NAMES",
 	       "csv: what the columns are, as in time,key,size,op; - is one to ignore."),
     OPT_STRING(struct config, delimiter, "delimiter", 0, ",", "CHAR", "csv: what separates them."),
-    OPT_U64(struct config, requests, "requests", 'n', "0", "N", 0, 0,
+    OPT_U64(struct config, requests, "requests", 'n', "0", "requests", 0, 0,
 	    "Replay only so many requests; 0: all."),
     OPT_FLAG(struct config, footprint, "footprint", 0,
 	     "Only read the trace and print what it asks for, one number a line."),
@@ -56,7 +55,7 @@ static const struct opt options[] = {
     OPT_FLAG(struct config, own_sizes, "own-sizes", 0,
 	     "Values have the sizes in the trace, in place of --value-bytes."),
     LOAD_POLICY_OPTIONS(struct config),
-    OPT_U64(struct config, processes, "processes", 'P', "1", "N", 1, 256,
+    OPT_U64(struct config, processes, "processes", 'P', "1", "processes", 1, 256,
 	    "Processes; each is a compute node.  Requests are dealt round to all threads."),
     OPT_U64(struct config, lag, "lag", 0, "64", "requests", 1, UINT32_MAX,
 	    "No thread runs further ahead of the slowest one, or 16 requests for each "
@@ -74,7 +73,8 @@ static const struct opt options[] = {
      .offset = OPT_FIELD(struct config, lru, bool),
      .preset = "true",
      .sentence = "Print what exact LRU of the same capacity hits on the same requests."},
-    OPT_U64(struct config, seed, "seed", 0, "1", "N", 0, 0, "Seed of the compute nodes."),
+    OPT_U64(struct config, seed, "seed", 0, "1", "NUMBER", 0, 0,
+	    "Seed of what the compute nodes draw: the same number, the same draws."),
     LOAD_REPORT_OPTIONS(struct config),
 };
 
@@ -277,7 +277,7 @@ static int run_config(const struct load_where *where, const struct load_table *g
 	struct trace_data trace;
 	const char *format = NULL;
 
-	if (config->policy && !load_policy(c, config->policy))
+	if (config->policy && !tool_policy(c, config->policy))
 		return TOOL_ERROR;
 	if (load_json_check(c, config->json))
 		return TOOL_ERROR;

@@ -20,12 +20,12 @@
 #include "base/text.h"
 #include "client/link.h"
 #include "node/node.h"
-#include "policy/policy.h"
 #include "tool/attach.h"
 #include "tool/background.h"
 #include "tool/memcached_options.h"
 #include "tool/names.h"
 #include "tool/own_pool.h"
+#include "tool/policies.h"
 #include "tool/serve_figures.h"
 
 /* As `forge node`: how often to look for dead compute nodes. */
@@ -53,7 +53,7 @@ static const struct opt options[] = {
     TOOL_KEY_FILE_OPTION(struct config),
     OPT_U64(struct config, memory_mib, "memory-limit", 'm', "64", "MiB", 1, UINT64_C(1) << 18,
 	    "Size of the server's own pool."),
-    OPT_U64(struct config, port, "port", 'p', "11211", "N", 0, 65535,
+    OPT_U64(struct config, port, "port", 'p', "11211", "PORT", 0, 65535,
 	    "TCP port; 0: no TCP, or with port 0 in --listen one that is free."),
     OPT_STRING(struct config, listen, "listen", 'l', "127.0.0.1", "ADDRESS,...",
 	       "Addresses to listen on, each with or without :port; * is all of them.  Whoever "
@@ -62,15 +62,16 @@ static const struct opt options[] = {
 	       "Listen on a Unix socket, and on TCP only if --port or --listen is given too."),
     OPT_STRING(struct config, unix_mask, "unix-mask", 'a', "0700", "OCTAL",
 	       "Permission bits of the Unix socket."),
-    OPT_U64(struct config, connections, "conn-limit", 'c', "1024", "N", 1, 10000000,
+    OPT_U64(struct config, connections, "conn-limit", 'c', "1024", "connections", 1, 10000000,
 	    "Most connections at once; further ones are told so and closed."),
-    OPT_U64(struct config, threads, "threads", 't', "4", "N", 1, CN_WORKERS_MAX - 1,
+    OPT_U64(struct config, threads, "threads", 't', "4", "threads", 1, CN_WORKERS_MAX - 1,
 	    "Worker threads."),
     OPT_BYTES(struct config, item_bytes, "max-item-size", 'I', "0", "SIZE", 0, UINT32_MAX,
 	      "Largest value; 0: what the pool takes, 1 MiB in its own unless that is small."),
-    OPT_U64(struct config, backlog, "listen-backlog", 'b', "1024", "N", 1, 1000000,
+    OPT_U64(struct config, backlog, "listen-backlog", 'b', "1024", "connections", 1, 1000000,
 	    "Connections that may wait to be accepted."),
-    OPT_DURATION(struct config, idle_us, "idle-timeout", 0, "0", "TIME", 0, UINT64_C(1) << 50,
+    OPT_DURATION(struct config, idle_us, "idle-timeout", 0, "0", "TIME", 0,
+		 UINT64_C(31536000000000),
 		 "Close connections on which nothing came for so long; 0: never."),
     OPT_CHOICE(struct config, protocol, "protocol", 'B', "auto", "auto|ascii|binary",
 	       "What clients may speak."),
@@ -89,7 +90,8 @@ static const struct opt options[] = {
     OPT_FLAG(struct config, no_flush, "disable-flush-all", 'F', "Refuse flush_all."),
     OPT_STRING(struct config, metrics, "metrics", 0, NULL, "ADDRESS:PORT",
 	       "Answer http://ADDRESS:PORT/metrics, for Prometheus; port 9150 if none is given."),
-    OPT_STRING(struct config, policy, "policy", 0, "forge", "NAME", "Policy of its own pool."),
+    OPT_STRING(struct config, policy, "policy", 0, "forge", "NAME",
+	       "Policy of its own pool: forge or forge-paper."),
     OPT_U64(struct config, dead_percent, "dead-percent", 0, "0", "%", 0, 100,
 	    "Members that may be dead before groups are compacted for it; 0: the policy's share."),
     OPT_BYTES(struct config, object_bytes, "object-bytes", 0, "272", "SIZE", 1, UINT32_MAX,
@@ -100,7 +102,7 @@ static const struct opt options[] = {
 	       "Write the process id there, and remove it at the end."),
     OPT_STRING(struct config, user, "user", 'u', NULL, "NAME",
 	       "Become this user first; for those who start as root."),
-    OPT_U64(struct config, udp_port, "udp-port", 'U', "0", "0", 0, 0,
+    OPT_U64(struct config, udp_port, "udp-port", 'U', "0", "PORT", 0, 0,
 	    "Only 0 is accepted: there is no UDP."),
     OPT_FLAG(struct config, verbose, "verbose", 'v', "Log what happens, not only what goes wrong."),
     OPT_FLAG(struct config, version, "version", 'V', "Print the version and end."),
@@ -196,11 +198,11 @@ static void look_at_node(void *context)
 static int make_pool(struct serving *s)
 {
 	const struct config *c = s->config;
-	const struct policy *policy = policy_find(c->policy);
+	const struct policy *policy = tool_policy(&command_serve, c->policy);
 	char text[1024];
 
 	if (!policy)
-		return tool_fail(&command_serve, "--policy=%s: there is no such policy", c->policy);
+		return TOOL_ERROR;
 	struct node_wish wish = {
 	    .where = s->pool_name,
 	    .plan = {.pool_bytes = c->memory_mib << 20,

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "policy/policy.h"
+#include "tool/policies.h"
 #include "tool/sim.h"
 #include "vtime/trial.h"
 
@@ -28,10 +28,10 @@ struct config {
 };
 
 static const struct opt options[] = {
-    OPT_U64(struct config, seed, "seed", 's', "1", "N", 0, 0,
+    OPT_U64(struct config, seed, "seed", 's', "1", "NUMBER", 0, 0,
 	    "Of the first run; the next ones count on from there."),
-    OPT_U64(struct config, runs, "runs", 'n', "100", "N", 1, 0, "How many runs."),
-    OPT_U64(struct config, minutes, "minutes", 0, "0", "N", 0, 100000,
+    OPT_U64(struct config, runs, "runs", 'n', "100", "runs", 1, 0, "How many runs."),
+    OPT_U64(struct config, minutes, "minutes", 0, "0", "minutes", 0, 100000,
 	    "Go on for so long instead of a number of runs; 0: --runs counts."),
     OPT_STRING(struct config, faults, "faults", 'f', NULL, "LIST",
 	       "This schedule instead of one by the seed, e.g. "
@@ -39,9 +39,9 @@ static const struct opt options[] = {
     OPT_STRING(struct config, kinds, "kinds", 0, NULL, "LIST",
 	       "Choose among these kinds of faults only: names with commas."),
     OPT_STRING(struct config, policy, "policy", 0, NULL, "NAME",
-	       "The policy of all runs; none: by the seed."),
-    OPT_U64(struct config, cns, "cns", 'P', "0", "N", 0, 4, "Compute nodes; 0: by the seed."),
-    OPT_U64(struct config, threads, "threads", 't', "0", "N", 0, 4,
+	       "The policy of all runs, forge or forge-paper; none: by the seed."),
+    OPT_U64(struct config, cns, "cns", 'P', "0", "nodes", 0, 4, "Compute nodes; 0: by the seed."),
+    OPT_U64(struct config, threads, "threads", 't', "0", "threads", 0, 4,
 	    "Threads of each; 0: by the seed."),
     OPT_DURATION(struct config, load_us, "load", 0, "0us", "TIME", 0, 1000000,
 		 "How long the load lasts in virtual time; 0: by the seed."),
@@ -279,8 +279,8 @@ static int run(int argc, char **argv)
 	    .stop = &interrupted,
 	};
 
-	if (config.policy && !policy_find(config.policy))
-		return tool_fail(&for_errors, "--policy: there is no policy '%s'", config.policy);
+	if (config.policy && !tool_policy(&for_errors, config.policy))
+		return TOOL_ERROR;
 	if (config.kinds && parse_kinds(config.kinds, &o.kinds))
 		return TOOL_ERROR;
 	if (config.faults) {

@@ -15,13 +15,13 @@ struct config {
 };
 
 static const struct opt options[] = {
-    OPT_U64(struct config, cns, "cns", 'P', "3", "N", 1, LAYOUT_CN_MAX,
+    OPT_U64(struct config, cns, "cns", 'P', "3", "nodes", 1, LAYOUT_CN_MAX,
 	    "Compute nodes; each is a machine with a card of its own."),
-    OPT_U64(struct config, threads, "threads", 't', "16", "N", 1, CN_WORKERS_MAX,
+    OPT_U64(struct config, threads, "threads", 't', "16", "threads", 1, CN_WORKERS_MAX,
 	    "Threads of each compute node."),
-    OPT_U64(struct config, nodes, "nodes", 0, "1", "N", 1, 64,
+    OPT_U64(struct config, nodes, "nodes", 0, "1", "nodes", 1, 64,
 	    "Memory nodes; keys are dealt to them by their hash."),
-    OPT_U64(struct config, cores, "cores", 0, "0", "N", 0, 1024,
+    OPT_U64(struct config, cores, "cores", 0, "0", "processors", 0, 1024,
 	    "Processors of a compute node, which its threads share; 0: one for each thread."),
     OPT_STRING(struct config, profile, "profile", 0, "cx5", "NAME",
 	       "What network and processors cost; 'forge sim profiles' lists them."),
@@ -112,7 +112,7 @@ static const struct vt_profile *find_profile(const struct command *c, const char
 static int make_plan(const struct command *c, const struct config *config, struct load_pool *pool,
 		     struct plan *plan)
 {
-	const struct policy *policy = load_policy(c, pool->policy ? pool->policy : "forge");
+	const struct policy *policy = tool_policy(c, pool->policy ? pool->policy : "forge");
 	char text[512];
 
 	if (!policy)

@@ -347,6 +347,18 @@ def plans_that_cannot_be(t):
 
 
 @case
+def a_policy_that_is_none(t):
+    """The nearest, and all that there are; for all who take one."""
+    for command in (("node", "--pool", t.pool, "--size", "8M"), ("serve", "--port", "0", "-s", t.path("s")),
+                    ("bench", "--ops", "1"), ("replay", "/dev/null"), ("sim", "bench"), ("sim", "faults")):
+        t.forge(*command, "--policy", "forge-papre").expect(
+            2, b"", ("--policy=forge-papre: there is no such policy", "did you mean forge-paper?",
+                     "there are forge, forge-paper"))
+        far = t.forge(*command, "--policy", "lru").expect(2, b"", "there are forge, forge-paper")
+        assert b"did you mean" not in far.err, far
+
+
+@case
 def pool_names_that_cannot_be(t):
     for name, words in (("relative", "write shm:/name, file:/path, /path"),
                         ("shm:/a/b", "for a file write file:/path"), ("", "write shm:/name")):

@@ -46,6 +46,18 @@ def subcommands(t):
     return found
 
 
+def values(t, name):
+    """{long: what its value is called in the help, or None for a flag}."""
+    text = t.forge(*name.split(), "--help").expect(0).out.decode()
+    rows = re.findall(r"^  (?:-\w, |    )--([a-z0-9-]+)(?: (\S+))?(?: {2,}|$)", text, re.M)
+    return {long: value or None for long, value in rows}
+
+
+def documented_values(text):
+    rows = re.findall(r"^\.It Fl (?:\w , )?-([a-z0-9-]+)(?: Ar (.*))?$", text, re.M)
+    return {long: re.sub(r" : Ns Ar | , Ns Ar ", lambda m: m[0].strip()[0], value) or None for long, value in rows}
+
+
 def documented(text):
     """{long: short or None} of the option rows of a section."""
     rows = re.findall(r"^\.It Fl (?:(\w) , )?-([a-z0-9-]+)", text, re.M)
@@ -72,6 +84,33 @@ def every_option_is_in_the_manual(t):
         assert documented(text) == expected, \
             f"section {heading}: {set(documented(text).items()) ^ set(expected.items())}"
     assert not missing, f"no section shows how to call {missing}"
+
+
+@case
+def every_value_says_what_it_is(t):
+    """A count of what, a size, a time, the name of something: never a bare number; the manual likewise."""
+    known = subcommands(t)
+    assert len(known) > 15, known
+    said = {name: values(t, name) for name in known}
+    for name, options in said.items():
+        bare = [long for long, value in options.items() if value in ("N", "TEXT", "VALUE")]
+        assert not bare, f"forge {name} --help does not say what these are: {bare}"
+    for heading, text in sections().items():
+        called = {}
+        for name in shown_in(text) & set(known):
+            called.update(said[name])
+        for long, value in documented_values(text).items() if called else ():
+            assert (value or "").lower() == (called[long] or "").lower(), \
+                f"section {heading}: --{long} {called[long]} is {value} there"
+
+
+@case
+def every_policy_is_named_where_one_can_be_given(t):
+    names = t.forge("node", "--size", "8M", "--policy", "none-such").err.decode().rpartition(" there are ")[2]
+    for command in ("node",), ("serve",), ("bench",), ("replay",), ("sim", "bench"), ("sim", "faults"):
+        text = t.forge(*command, "--help").expect(0).out.decode()
+        row = " ".join(re.search(r"--policy NAME(.*?)^(?:  -|      --)", text, re.S | re.M).group(1).split())
+        assert set(re.findall(r"[a-z-]+", names)) <= set(re.findall(r"[a-z-]+", row)), row
 
 
 @case

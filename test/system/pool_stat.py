@@ -139,7 +139,7 @@ def top_counts_what_happens_until_it_is_told_to_end(t):
 @case
 def top_names_what_is_wrong(t):
     t.on_pool("top", "--once").expect(2, err="there is no pool")
-    t.forge("top", "-i", "1ms").expect(2, err="-i=1ms: must be between 100ms and 3600s;")
+    t.forge("top", "-i", "1ms").expect(2, err="-i=1ms: must be between 100ms and 1h;")
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@
 #include "base/status.h"
 
 struct config {
-	uint64_t threads, pool_bytes, poll_us, seed;
-	double theta;
+	uint64_t threads, pool_bytes, poll_us, wait_us, seed;
+	double theta, rate;
 	const char *trace;
 	unsigned policy;
 	bool verify, quiet, lru;
@@ -31,6 +31,8 @@ static const struct opt rows[] = {
 		 "Time between polls."),
     OPT_U64(struct config, seed, "seed", 0, NULL, NULL, 0, 0, "Seed."),
     OPT_DOUBLE(struct config, theta, "theta", 0, "0.99", NULL, 0, 2, "Skew."),
+    OPT_DOUBLE(struct config, rate, "rate", 0, "0", "op/s", 0, 1e6, "Operations begun."),
+    OPT_DURATION(struct config, wait_us, "wait", 0, "0", NULL, 0, UINT64_C(86400000000), "Wait."),
     OPT_STRING(struct config, trace, "trace", 'T', NULL, "FILE", "Trace to replay."),
     OPT_CHOICE(struct config, policy, "policy", 'p', "forge", "forge|forge-paper|lru",
 	       "Policy to use."),
@@ -178,7 +180,10 @@ static void bad_values_name_option_and_value(void **state)
 	assert_refused("--threads 0", "forge bench: --threads=0: must be between 1 and 64 "
 				      "threads; see 'forge bench --help'");
 	assert_refused("--threads 99999999999999999999",
-		       "forge bench: --threads=99999999999999999999: does not fit 64 bits; "
+		       "forge bench: --threads=99999999999999999999: must be between 1 and 64 "
+		       "threads; see 'forge bench --help'");
+	assert_refused("--seed 99999999999999999999",
+		       "forge bench: --seed=99999999999999999999: does not fit 64 bits; "
 		       "see 'forge bench --help'");
 	assert_refused("--pool-bytes 1Q", "forge bench: --pool-bytes=1Q: not a size such as 64K, "
 					  "1.5G or 4096; see 'forge bench --help'");
@@ -191,6 +196,12 @@ static void bad_values_name_option_and_value(void **state)
 				    "see 'forge bench --help'");
 	assert_refused("--theta 3", "forge bench: --theta=3: must be between 0 and 2; "
 				    "see 'forge bench --help'");
+	assert_refused("--rate -1", "forge bench: --rate=-1: must be between 0 and 1e+06 op/s; "
+				    "see 'forge bench --help'");
+	assert_refused("--wait 25h", "forge bench: --wait=25h: must be between 0 and 24h; "
+				     "see 'forge bench --help'");
+	assert_refused("--poll-interval 0", "forge bench: --poll-interval=0: must be between 1us "
+					    "and 1s; see 'forge bench --help'");
 	assert_refused("--policy LRU", "forge bench: --policy=LRU: must be one of "
 				       "forge|forge-paper|lru; see 'forge bench --help'");
 	/* a prefix of a choice is no choice */
@@ -204,6 +215,18 @@ static void missing_values_and_surplus_words(void **state)
 {
 	assert_refused("--trace",
 		       "forge bench: --trace needs a value (FILE); see 'forge bench --help'");
+	assert_refused("--threads", "forge bench: --threads needs a value (a whole number of "
+				    "threads); see 'forge bench --help'");
+	assert_refused("-t --verify", "forge bench: -t needs a value (a whole number of threads); "
+				      "see 'forge bench --help'");
+	assert_refused("--rate", "forge bench: --rate needs a value (a number such as 0.99, in "
+				 "op/s); see 'forge bench --help'");
+	assert_refused("--pool-bytes", "forge bench: --pool-bytes needs a value (a size such as "
+				       "64K, 1.5G or 4096); see 'forge bench --help'");
+	assert_refused("--poll-interval", "forge bench: --poll-interval needs a value (a duration "
+					  "such as 100us, 5ms or 2s); see 'forge bench --help'");
+	assert_refused("--policy", "forge bench: --policy needs a value (forge|forge-paper|lru); "
+				   "see 'forge bench --help'");
 	assert_refused("--trace --threads 3",
 		       "forge bench: --trace needs a value (FILE); see 'forge bench --help'");
 	assert_refused("a b c", "forge bench: unexpected argument 'c'; see 'forge bench --help'");
@@ -240,6 +263,9 @@ static void help_names_every_option(void **state)
 				     "default 1)\n"));
 	assert_non_null(strstr(help, "\n      --pool-bytes SIZE     Pool size. (at least 1.00 "
 				     "MiB; default 1G)\n"));
+	assert_non_null(strstr(help, "Time between polls. (1us to 1s; default 100us)\n"));
+	assert_non_null(strstr(help, "Wait. (0 to 24h; default 0)\n"));
+	assert_null(strstr(help, " \n"));
 	assert_non_null(strstr(help, "(one of forge|forge-paper|lru;\n"));
 	assert_non_null(strstr(help, "  -q, --quiet               Print no progress.\n"));
 	assert_non_null(strstr(help, "--lru                 Compare. (default yes; --no-lru)\n"));
