@@ -41,7 +41,8 @@ static int choose_policy(struct attachment *a, char *error_text, size_t error_by
 	if (a->policy->slot_words != p->slot_words) {
 		snprintf(error_text, error_bytes,
 			 "policy %s needs slots of %u bytes, the pool was formatted for %s with "
-			 "slots of %u: format a pool with --policy %s",
+			 "slots of %u: leave the policy out, or make another pool with --policy "
+			 "%s",
 			 name, 8 * a->policy->slot_words, p->policy, 8 * p->slot_words, name);
 		return FORGE_E_INVAL;
 	}
@@ -106,7 +107,7 @@ int attachment_open(const char *name, const struct client_options *options, stru
 	    link_open_with(name, 0, options->access, cancel, &a->link, error_text, error_bytes);
 
 	if (!status) {
-		char why[320];
+		char why[384];
 
 		status = look(a, why, sizeof(why));
 		if (status)
@@ -173,8 +174,9 @@ int attachment_join(struct attachment *a, uint32_t spread_epoch, char *error_tex
 	a->is_joined = status == 0;
 	if (status == FORGE_E_FULL_REGISTRY)
 		snprintf(error_text, error_bytes,
-			 "all %u compute-node ids of the pool are taken: close a client, or format "
-			 "the pool with a larger --cn-max",
+			 "all %u compute-node ids of the memory node are taken: close a client, or "
+			 "start the node anew, and no other, with an empty pool and a larger "
+			 "--cn-max",
 			 a->pool.plan.cn_max);
 	else if (status == FORGE_E_INVAL)
 		snprintf(error_text, error_bytes,

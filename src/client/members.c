@@ -82,9 +82,10 @@ static int judge(struct found *f, struct error_out *e)
 				f->name);
 	if (!status && f->view->epoch && !f->view->member)
 		status = REFUSE(e, FORGE_E_INVAL,
-				"%s was taken out of the memory nodes of its cache: format it anew "
-				"with 'forge node --force', or make it one again with 'forge "
-				"spread --set'",
+				"%s was taken out of the memory nodes of its cache: leave it out, "
+				"make it one again with 'forge spread --set', or, for another "
+				"cache, replace it by an empty one with 'forge node --size SIZE "
+				"--force'",
 				f->name);
 	return status;
 }
@@ -168,7 +169,9 @@ static int adopt(const struct client *c, struct found *f, uint32_t i, const stru
 	if (f[i].view->was_used)
 		return REFUSE(e, FORGE_E_SPREAD,
 			      "%s is no memory node of this cache, and was used as one of its own: "
-			      "add it with 'forge spread --set', or format it anew",
+			      "leave it out; or, if what it holds may be forgotten, add it with "
+			      "'forge spread --set --force', or replace it alone by an empty one, "
+			      "with 'forge node --size SIZE --force'",
 			      f[i].name);
 	for (uint32_t j = 0; j < c->name_count && member >= 0; j++)
 		if (f[j].member == member)
@@ -381,15 +384,18 @@ static int join_member(struct client *c, struct found *f, struct error_out *e)
 {
 	struct member *m = &c->members[f->member];
 	struct attachment *a = f->attachment;
-	int status = attachment_join(a, c->newest->epoch, e->text, e->bytes);
+	char why[REACH_WHY_BYTES];
+	int status = attachment_join(a, c->newest->epoch, why, sizeof(why));
 
 	m->name = f->name;
 	if (status == FORGE_E_NODE && c->name_count > 1) {
 		log_warn("%s: the memory node is lost; going on without it", f->name);
 		return 0;
 	}
+	if (status && c->name_count > 1)
+		return REFUSE(e, status, "%s: %s", f->name, why);
 	if (status)
-		return status;
+		return REFUSE(e, status, "%s", why);
 	f->attachment = NULL;
 	member_came(c, m, a);
 	note_pool(c, a);
@@ -542,8 +548,9 @@ int members_recognise(struct client *c, const char *name, struct attachment *a,
 		return REFUSE(&e, FORGE_E_AGAIN, "its memory nodes are being changed");
 	if (is_new && v->was_used)
 		return REFUSE(&e, FORGE_E_SPREAD,
-			      "it was used as a cache of its own: format it anew, or add it with "
-			      "'forge spread --set'");
+			      "it was used as a cache of its own: if what it holds may be "
+			      "forgotten, replace it alone by an empty one, with 'forge node "
+			      "--size SIZE --force'");
 	/* It was changed while this one was away, and perhaps nobody else could say so. */
 	if (v->record && v->epoch > c->newest->epoch && follow_is_ours(c, v->record))
 		client_outdate(c, c->newest, c->told);

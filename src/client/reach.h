@@ -9,7 +9,7 @@
 
 #include "client/attachment.h"
 
-#define REACH_WHY_BYTES 320u
+#define REACH_WHY_BYTES 512u
 
 /* A node of the list. */
 struct reach {

@@ -83,15 +83,16 @@ int lib_fail_op(const struct forge_session *s, const struct forge_op *op)
 		return lib_fail(
 		    status,
 		    "the item of %zu bytes is too large for pool %s, which takes values of "
-		    "%zu: store less, or format a pool with a larger --value-max",
+		    "%zu: store less, or use memory nodes made with a larger --value-max",
 		    item_bytes(op), pool, s->client->limits.value_bytes);
 	case FORGE_E_BUFFER_SMALL:
 		return lib_fail(status, "the value has %zu bytes, the buffer %zu", op->found.bytes,
 				op->buffer_bytes);
 	case FORGE_E_NO_SPACE:
 		return lib_fail(status,
-				"pool %s: every chunk is in use by compute nodes: format a larger "
-				"pool, or use fewer sessions",
+				"pool %s: every chunk is in use by compute nodes: use fewer "
+				"sessions or a larger pool, or add a memory node ('forge spread "
+				"--set')",
 				pool);
 	case FORGE_E_NODE:
 		return lost_node(s, op);

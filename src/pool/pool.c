@@ -129,6 +129,11 @@ int pool_format_timed(struct worker *w, const struct plan *plan, uint64_t pool_i
 
 #define REFUSE(status, ...) (snprintf(error_text, error_bytes, __VA_ARGS__), (status))
 
+/* The pool may be one of several memory nodes': the others' have nothing to do with it. */
+#define REPLACE                                                                                \
+	"replace it by an empty one, on its host by 'forge node --size SIZE --force', and no " \
+	"other"
+
 int pool_open(struct worker *w, struct pool *out, char *error_text, size_t error_bytes)
 {
 	uint64_t export_bytes = fab_caps(w->fab)->export_bytes;
@@ -155,13 +160,13 @@ int pool_open(struct worker *w, struct pool *out, char *error_text, size_t error
 	if (sb.version != LAYOUT_VERSION)
 		return REFUSE(FORGE_E_LAYOUT,
 			      "the pool has layout version %u, this build understands %u: use the "
-			      "build that made it, or format it anew",
+			      "build that made it, or " REPLACE,
 			      sb.version, LAYOUT_VERSION);
 	if (sb.fingerprint != layout_fingerprint())
 		return REFUSE(FORGE_E_LAYOUT,
 			      "the pool has layout fingerprint %016" PRIx64
 			      ", this build has %016" PRIx64
-			      ": use the build that made it, or format it anew",
+			      ": use the build that made it, or " REPLACE,
 			      sb.fingerprint, layout_fingerprint());
 	if (sb.state != SUPERBLOCK_READY)
 		return REFUSE(FORGE_E_NOT_A_POOL,
@@ -170,15 +175,15 @@ int pool_open(struct worker *w, struct pool *out, char *error_text, size_t error
 			      "with --size does",
 			      sb.state);
 	if (sb.plan_checksum != hash_checksum(0, &sb.plan, sizeof(sb.plan)))
-		return REFUSE(FORGE_E_CORRUPT, "the plan in the superblock fails its checksum: "
-					       "format the pool anew");
+		return REFUSE(FORGE_E_CORRUPT,
+			      "the plan in the superblock fails its checksum: " REPLACE);
 	status = plan_valid(&sb.plan, reason, sizeof(reason));
 	if (status)
-		return REFUSE(status, "%s: format the pool anew", reason);
+		return REFUSE(status, "%s: " REPLACE, reason);
 	if (export_bytes < sb.plan.pool_bytes)
 		return REFUSE(FORGE_E_POOL_TRUNCATED,
 			      "the export has %" PRIu64 " bytes, the plan says %" PRIu64
-			      "; the file was cut: format the pool anew",
+			      "; the file was cut: " REPLACE,
 			      export_bytes, sb.plan.pool_bytes);
 	*out = (struct pool){
 	    .plan = sb.plan,
@@ -190,4 +195,5 @@ int pool_open(struct worker *w, struct pool *out, char *error_text, size_t error
 	return 0;
 }
 
+#undef REPLACE
 #undef REFUSE

@@ -136,10 +136,22 @@ int tool_check_served(const struct command *c, const char *pool_name, bool attac
 	return status;
 }
 
+int tool_attach_error(const struct command *c, const char *pool_name, const char *why)
+{
+	const char *name = pool_name;
+
+	for (size_t bytes; *name; name += bytes + (name[bytes] == ',')) {
+		bytes = name_first_bytes(name);
+		if (memmem(why, strlen(why), name, bytes))
+			return tool_fail(c, "%s", why);
+	}
+	return tool_fail(c, "%s: %s", pool_name, why);
+}
+
 int tool_attach(const struct command *c, const char *pool_name, struct attached *out)
 {
 	struct timespec now;
-	char text[512];
+	char text[TOOL_WHY_BYTES];
 	int status = tool_check_served(c, pool_name, true);
 
 	if (status)
@@ -156,10 +168,7 @@ int tool_attach(const struct command *c, const char *pool_name, struct attached 
 	if (!status)
 		return 0;
 	tool_detach(out);
-	/* Some of these sentences name the pool already. */
-	if (strstr(text, pool_name))
-		return tool_fail(c, "%s", text);
-	return tool_fail(c, "%s: %s", pool_name, text);
+	return tool_attach_error(c, pool_name, text);
 }
 
 void tool_detach(struct attached *a)
@@ -199,8 +208,8 @@ int tool_flow_error(const struct command *c, const char *pool_name, int status)
 	else if (status == FORGE_E_SPREAD)
 		remedy = "look with 'forge spread', and repeat a change that was cut off";
 	else if (status == FORGE_E_NO_SPACE)
-		remedy = "every chunk is in use by a compute node: close some, or format a larger "
-			 "pool";
+		remedy = "every chunk is in use by a compute node: close some, use a larger pool, "
+			 "or add a memory node ('forge spread --set')";
 	return tool_fail(c, "%s: %s (%s): %s", pool_name, status_sentence(status),
 			 status_name(status), remedy);
 }

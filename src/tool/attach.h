@@ -34,6 +34,12 @@ int tool_check_served(const struct command *c, const char *pool_name, bool attac
  */
 int tool_attach(const struct command *c, const char *pool_name, struct attached *out);
 
+/*
+ * Print why attaching failed, as client_open() says it, and of what: the pool, unless one of its
+ * memory nodes is named already.  Returns TOOL_ERROR.
+ */
+int tool_attach_error(const struct command *c, const char *pool_name, const char *why);
+
 /* Leave. */
 void tool_detach(struct attached *);
 

@@ -106,8 +106,8 @@ static int help_on(const char *name)
 static void on_bus_error(int number)
 {
 	static const char line[] =
-	    "forge: the pool was cut short while in use, or its memory failed: format it anew "
-	    "with 'forge node --force'\n";
+	    "forge: a pool of this host was cut short while in use, or its memory failed: 'forge "
+	    "check' says which; replace that one alone, by 'forge node --size SIZE --force'\n";
 
 	if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
 		_exit(number);

@@ -240,9 +240,7 @@ static int attach(struct serving *s)
 
 	if (client_open(s->pool_name, &wish, &s->client, text, sizeof(text)) == 0)
 		return 0;
-	if (strstr(text, s->pool_name))
-		return tool_fail(&command_serve, "%s", text);
-	return tool_fail(&command_serve, "%s: %s", s->pool_name, text);
+	return tool_attach_error(&command_serve, s->pool_name, text);
 }
 
 /*

@@ -107,10 +107,11 @@ static int value_too_large(const struct plan *plan, const struct config *config,
 	/* Without parts value_bytes_max is for a key of 16 bytes. */
 	uint32_t most = plan->value_bytes_max + (plan->part_count_max ? 0 : 16 - key_bytes);
 
-	return tool_fail(&command_set,
-			 "the value has %zu bytes, %s takes at most %u with this key: cut it into "
-			 "several keys, or format a pool with a larger --value-max",
-			 bytes, config->pool, most);
+	return tool_fail(
+	    &command_set,
+	    "the value has %zu bytes, %s takes at most %u with this key: cut it into "
+	    "several keys, or use memory nodes that were made with a larger --value-max",
+	    bytes, config->pool, most);
 }
 
 static int store(const struct config *config, struct cache_key key, const struct input *input)

@@ -191,8 +191,9 @@ int spread_next(struct change *c)
 	wish.count = n;
 	if (epoch >= FENCE_EPOCH_MAX)
 		return tool_fail(&command_spread,
-				 "epoch %" PRIu64 " is the last: format the nodes "
-				 "anew",
+				 "epoch %" PRIu64
+				 " is the last there can be: form another cache of "
+				 "new, empty nodes, and let programs go over to that",
 				 epoch);
 	if (spread_record_make(&c->next, &wish))
 		return tool_fail(&command_spread, "two of the names are of the same memory node");

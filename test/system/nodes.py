@@ -505,7 +505,7 @@ def a_new_node_is_not_taken_for_another(t):
     nodes.kill(2, with_its_memory=True)
     nodes.again(2)
     t.forge("set", "--pool", nodes.all(2), "k", "of its own").expect(0)
-    t.on_pool("get", "k").expect(2, err=("used as one of its own", "format it anew"))
+    t.on_pool("get", "k").expect(2, err=("used as one of its own", "leave it out", "replace it alone"))
     nodes.nodes[2].end()
     nodes.again(2)
     assert b"in a lost one's place" not in t.on_pool("spread").expect(0).out
@@ -723,6 +723,42 @@ def nobody_waits_for_a_silent_node_at_the_end(t):
                 c.close()
                 while peer.recv(4096):
                     pass
+
+
+@case
+def what_is_wrong_with_one_of_a_list_is_mended_at_that_one(t):
+    """The remedy names it and no other, and the others keep what they hold."""
+    nodes = Nodes(t, 2)
+    for i in range(40):
+        t.on_pool("set", f"key{i}", "v").expect(0)
+    alone = keys(t)
+    plan = 48  # of the superblock, behind its checksum
+    with open(nodes.file(1), "r+b") as f:
+        f.seek(plan + 8)
+        f.write(b"\7\0\0\0")
+    for command in ("get", "key1"), ("stat",), ("keys",), ("spread",):
+        seen = t.on_pool(*command)
+        last = seen.err.decode().splitlines()[-1]
+        assert seen.code == 2 and f"{nodes.names[1]}: " in last and "fails its checksum" in last, seen
+        assert "'forge node --size SIZE --force', and no other" in last and "the pool anew" not in last, seen
+    nodes.kill(1, with_its_memory=False)
+    nodes.again(1, "--size", "16M", "--force")
+    left = keys(t)
+    assert 0 < len(left) < len(alone) == 40, left
+    t.on_pool("set", "key1", "v").expect(0)
+
+
+@case
+def ids_of_one_of_a_list_that_are_taken(t):
+    """Which one's, and that it alone is to have more."""
+    nodes = Nodes(t, 2)
+    nodes.nodes[1].end()
+    nodes.again(1, "--size", "16M", "--cn-max", "1")
+    s = Server(t, "--pool", t.pool)
+    err = t.on_pool("get", "k").expect(2, b"", ("all 1 compute-node ids", "--cn-max", "and no other")).err.decode()
+    assert err.startswith(f"forge get: {nodes.names[1]}: all 1"), err
+    assert s.end()[0] == 0
+    t.on_pool("get", "k").expect(1)
 
 
 class Mute:
