@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "serve/ahead.h"
 
 static uint64_t now_ns(struct conn_worker *w)
 {
@@ -218,121 +219,6 @@ void conn_authorise(struct conn *c)
 		c->parser.value_bytes_max = c->worker->executor.value_bytes_max;
 }
 
-/* Tell the session of all keys at once, so that their cache misses overlap. */
-static void expect_keys(struct conn_worker *w, unsigned count)
-{
-	struct cache_key keys[CONN_AHEAD];
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < count; i++)
-		if (request_looks_up_key(&w->ahead[i].request))
-			keys[n++] = request_key(&w->ahead[i].request);
-	if (n > 1)
-		session_expect(w->executor.session, keys, n);
-}
-
-/* Parse some requests ahead.  How many; *more when what follows them is not complete. */
-static unsigned parse_ahead(struct conn *c, struct input *in, bool *more)
-{
-	struct conn_worker *w = c->worker;
-	struct parse_step step;
-	unsigned n = 0;
-
-	*more = false;
-	while (n < CONN_AHEAD) {
-		struct conn_ahead *a = &w->ahead[n];
-
-		if (n > 0 && in->bytes == 0) {
-			in->need = 1;
-			*more = true;
-			break;
-		}
-		a->parser = c->parser;
-		a->data = in->data;
-		*more =
-		    parse_next(&c->parser, in->data, in->bytes, &a->request, &step) == PARSE_MORE;
-		in->data += step.used;
-		in->bytes -= step.used;
-		in->need = step.need;
-		if (*more)
-			break;
-		n++;
-		if (a->request.kind == REQUEST_CLOSE || a->request.kind == REQUEST_QUIT)
-			break;
-	}
-	return n;
-}
-
-/* What follows a request that was carried out. */
-enum next { NEXT_GOES_ON, NEXT_IS_PARSED_ANEW, NEXT_IS_NEVER };
-
-static enum next execute_one(struct conn *c, const struct request *r)
-{
-	struct conn_worker *w = c->worker;
-
-	if (execute(&w->executor, r) == EXECUTE_CLOSE)
-		c->is_ending = true;
-	if (w->out.used >= CONN_SEND_BYTES && !flush_out(c))
-		return NEXT_IS_NEVER;
-	if (likely(c->is_authorised == w->executor.is_authorised))
-		return NEXT_GOES_ON;
-	conn_authorise(c);
-	return NEXT_IS_PARSED_ANEW; /* its limits are others now */
-}
-
-/* Carry out n parsed requests, or fewer when something comes between.  How many; -1: broken. */
-static int execute_ahead(struct conn *c, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++) {
-		if (c->unsent || c->is_ending)
-			return (int)i;
-		enum next next = execute_one(c, &c->worker->ahead[i].request);
-
-		if (next != NEXT_GOES_ON)
-			return next == NEXT_IS_NEVER ? -1 : (int)i + 1;
-	}
-	return (int)n;
-}
-
-/* Requests from number i on have not been carried out: as if they had not been parsed. */
-static void parse_back(struct conn *c, unsigned i, struct input *in)
-{
-	uint32_t value_bytes_max = c->parser.value_bytes_max;
-	const struct conn_ahead *a = &c->worker->ahead[i];
-
-	c->parser = a->parser;
-	c->parser.value_bytes_max = value_bytes_max;
-	in->bytes += (size_t)(in->data - a->data);
-	in->data = a->data;
-	in->need = 1;
-}
-
-/*
- * The same for as long as nothing comes between.  1: what follows is not complete; 0: it has to
- * wait; -1: broken.
- */
-static int execute_all(struct conn *c, struct input *in)
-{
-	struct conn_worker *w = c->worker;
-	bool more = false;
-
-	while (!c->unsent && !c->is_ending && !more) {
-		unsigned n = parse_ahead(c, in, &more);
-
-		if (n > 1)
-			expect_keys(w, n);
-		int done = execute_ahead(c, n);
-
-		if (done < 0)
-			return -1;
-		if ((unsigned)done < n) {
-			parse_back(c, (unsigned)done, in);
-			more = false;
-		}
-	}
-	return more;
-}
-
 /*
  * Carry out what is complete in data, until it ends, or the client does not read its replies, or
  * says goodbye, or enough is under way; keep the rest.  false: broken.
@@ -344,7 +230,7 @@ static bool run_requests(struct conn *c, const char *data, size_t bytes)
 	int more;
 
 	w->executor.is_authorised = c->is_authorised;
-	more = overlap_is_on(&w->overlap) ? overlap_begin(c, &in) : execute_all(c, &in);
+	more = overlap_is_on(&w->overlap) ? overlap_begin(c, &in) : ahead_execute(c, &in);
 	if (more < 0)
 		return false;
 	c->held_need = in.need;
@@ -364,7 +250,7 @@ static bool run_one(struct conn *c, const struct gathered *one)
 {
 	c->worker->executor.is_authorised = c->is_authorised;
 	c->parser = one->parser;
-	return execute_one(c, &one->request) != NEXT_IS_NEVER && flush_out(c);
+	return ahead_execute_one(c, &one->request) && flush_out(c);
 }
 
 static void on_ready(void *conn);
