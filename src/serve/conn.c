@@ -62,6 +62,29 @@ void conn_destroy(struct conn *c)
 	free(c);
 }
 
+static void join(struct conn *c, struct conn_worker *w)
+{
+	c->worker = w;
+	c->prev = NULL;
+	c->next = w->first;
+	if (w->first)
+		w->first->prev = c;
+	w->first = c;
+}
+
+static void leave(struct conn *c)
+{
+	struct conn_worker *w = c->worker;
+
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		w->first = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	c->next = c->prev = NULL;
+}
+
 static void end(struct conn *c)
 {
 	struct conn_worker *w = c->worker;
@@ -70,12 +93,7 @@ static void end(struct conn *c)
 		watch_remove(&w->watch, &c->socket);
 	overlap_leave(c);
 	w->overlap.kept_bytes -= c->unsent_bytes;
-	if (c->prev)
-		c->prev->next = c->next;
-	else
-		w->first = c->next;
-	if (c->next)
-		c->next->prev = c->prev;
+	leave(c);
 	counts_up(&w->counts.connections_closed);
 	atomic_fetch_sub_explicit(w->open_count, 1, memory_order_relaxed);
 	w->given_back += sizeof(*c) + c->held_room + c->unsent_at + c->unsent_bytes;
@@ -281,6 +299,44 @@ static bool is_done(const struct conn *c)
 	return !c->unsent && !c->errands && !c->is_blocked;
 }
 
+/* ---- whose it is -------------------------------------------------------------------------- */
+
+static uint32_t workers_serving(const struct conn_worker *w)
+{
+	return atomic_load_explicit(w->serving, memory_order_relaxed);
+}
+
+/* Is all that there is of it in its socket? */
+static bool is_at_rest(const struct conn *c)
+{
+	return c->waits == CONN_WAITS_INPUT && !c->held_bytes && !c->errands && !c->is_ready &&
+	       !c->is_waiting && !c->worker->is_draining && !(c->tls && tls_has_pending(c->tls));
+}
+
+/* How many workers serve has changed.  It may be another's, or gone, afterwards. */
+static void find_worker(struct conn *c)
+{
+	struct conn_worker *w = c->worker;
+	uint32_t serving = workers_serving(w), to = c->number % serving;
+
+	if (to != w->number) {
+		if (!is_at_rest(c))
+			return; /* later, then */
+		wait_for(c, CONN_WAITS_NOT);
+		leave(c);
+		c->serving = serving;
+		if (w->hand_over(w->executor.context, c, to)) {
+			counts_up(&w->counts.handed_over);
+			return;
+		}
+		join(c, w);
+		if (!wait_for(c, CONN_WAITS_INPUT))
+			end(c);
+		return;
+	}
+	c->serving = serving;
+}
+
 /* After anything has happened: what comes next? */
 static void go_on(struct conn *c, bool alive)
 {
@@ -293,6 +349,8 @@ static void go_on(struct conn *c, bool alive)
 
 	if (is_over || !wait_for(c, what))
 		end(c);
+	else if (unlikely(c->serving != workers_serving(c->worker)))
+		find_worker(c);
 }
 
 ssize_t conn_read(struct conn *c, char *to, size_t room)
@@ -399,6 +457,7 @@ static void on_ready(void *conn)
 	struct conn_worker *w = c->worker;
 	uint64_t before = requests_so_far(w), start_ns = now_ns(w);
 
+	w->turn_ns = start_ns;
 	w->now_ms = start_ns / 1000000;
 	c->active_ms = w->now_ms;
 	counts_up(&w->counts.wakeups);
@@ -420,15 +479,14 @@ static void on_ready(void *conn)
 
 void conn_start(struct conn *c, struct conn_worker *w)
 {
-	c->worker = w;
-	c->socket.on_ready = on_ready;
-	c->socket.owner = c;
-	c->active_ms = w->now_ms;
-	c->next = w->first;
-	if (w->first)
-		w->first->prev = c;
-	w->first = c;
-	counts_up(&w->counts.connections_opened);
+	join(c, w);
+	if (!c->has_begun) {
+		c->has_begun = true;
+		c->socket.on_ready = on_ready;
+		c->socket.owner = c;
+		c->active_ms = w->now_ms;
+		counts_up(&w->counts.connections_opened);
+	}
 	go_on(c, true);
 }
 
@@ -441,7 +499,8 @@ static bool is_idle(struct conn *c, const struct conn_worker *w)
 {
 	int left;
 
-	if (c->errands || w->now_ms - c->active_ms < w->idle_timeout_ms)
+	/* The worker that it was with may have been ahead of this one. */
+	if (c->errands || w->now_ms < c->active_ms + w->idle_timeout_ms)
 		return false;
 	if (!c->unsent || ioctl(c->socket.fd, SIOCOUTQ, &left) || left == c->queued)
 		return true;

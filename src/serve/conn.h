@@ -7,6 +7,12 @@
  * buffer of replies: while replies wait, nothing more is read.  Where the fabric makes requests
  * wait, overlap.h carries them out beside each other.
  *
+ * How many workers serve may change at any time (crew.h), and with it whose a connection is.  Its
+ * worker looks after each answer, and hands it over if nothing of it is held, unsent or under way:
+ * what has been sent meanwhile lies in the socket, and the other worker's event loop, which looks
+ * for what is there and not for what comes, finds it.  So a connection has one worker at any time,
+ * and its requests are carried out in their order.
+ *
  * All functions belong to the worker's thread, but for those that say otherwise.
  */
 #ifndef FORGE_SERVE_CONN_H
@@ -49,6 +55,9 @@ struct conn {
 	bool is_eof;	/* the client sends no more */
 	bool is_broken; /* nothing can be sent any more */
 	bool is_authorised;
+	bool has_begun;	     /* with a worker, whichever */
+	uint32_t number;     /* of the server's connections: says whose it is */
+	uint32_t serving;    /* workers, when that was last looked at */
 	bool is_blocked;     /* what is held must wait; nothing is read */
 	uint64_t blocked_ns; /* since when */
 	/* overlap.c's */
@@ -89,6 +98,11 @@ struct conn_worker {
 	struct gather gather;
 	struct glance glance; /* the time, once or twice for each request */
 	struct conn *first;
+	uint32_t number;	   /* of the worker */
+	_Atomic uint32_t *serving; /* how many workers serve; the server's */
+	/* Give it to that worker.  false: not now.  context: the executor's. */
+	bool (*hand_over)(void *context, struct conn *, uint32_t to);
+	uint64_t turn_ns;	      /* when something was last ready */
 	uint64_t given_back;	      /* bytes of connections freed since the last trim */
 	uint64_t now_ms;	      /* as of the last tick or event */
 	uint64_t idle_timeout_ms;     /* 0 none */
@@ -111,7 +125,7 @@ struct conn *conn_create(int fd, const struct parser *fresh);
 /* Of one that no worker has yet. */
 void conn_destroy(struct conn *);
 
-/* Begin to serve it. */
+/* Begin to serve it, or go on where another worker left it. */
 void conn_start(struct conn *, struct conn_worker *);
 
 /* Once a second: close idle connections, give back memory of those that are at rest. */

@@ -44,6 +44,7 @@
 	COUNT(connections_idle_closed, "connections closed because nothing came")         \
 	COUNT(reads_paused, "times a connection was not read because its replies waited") \
 	COUNT(wakeups, "times a connection had something to do")                          \
+	COUNT(handed_over, "connections that one worker gave to another")                 \
 	COUNT(gathered, "connections that were read beside others before any was answered")
 
 struct serve_counts {

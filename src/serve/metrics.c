@@ -50,6 +50,9 @@ static void put_requests(struct evbuffer *b, const struct server *s)
 	put_total(b, "forge_serve", "connections_rejected", atomic_load(&s->rejected_count),
 		  "connections beyond the limit");
 	put_gauge(b, "forge_serve_connections", atomic_load(&s->open_count), "open connections");
+	put_gauge(b, "forge_serve_threads", s->options.thread_count, "worker threads");
+	put_gauge(b, "forge_serve_threads_serving", atomic_load(&s->share.serving),
+		  "worker threads that new requests are given to");
 }
 
 static void put_latency(struct evbuffer *b, const struct hist *h)

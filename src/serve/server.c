@@ -76,7 +76,10 @@ static void take(struct server *s, int fd, bool encrypted)
 		return;
 	}
 	atomic_fetch_add_explicit(&s->open_count, 1, memory_order_relaxed);
-	server_thread_take(&s->threads[s->next_thread++ % s->options.thread_count], c);
+	c->number = s->next_number++;
+	c->serving = atomic_load_explicit(&s->share.serving, memory_order_relaxed);
+	if (!server_thread_take(&s->threads[c->number % c->serving], c))
+		conn_destroy(c);
 }
 
 static bool is_tcp(const struct server *s, int fd)
@@ -235,6 +238,7 @@ int server_open(const struct server_options *options, struct server **out, char 
 		    (uint32_t)min_u64(options->value_bytes_max, AUTH_PROOF_BYTES_MAX);
 	s->start_ms = clock_now_ns(clock_monotonic()) / 1000000;
 	pthread_mutex_init(&s->figures_lock, NULL);
+	share_open(s);
 	status = session_open(s->options.client, &s->session, error_text, error_bytes);
 	if (!status)
 		status = open_listeners(s, error_text, error_bytes);
@@ -274,6 +278,7 @@ void server_close(struct server *s)
 		return;
 	for (unsigned i = 0; i < s->options.thread_count; i++)
 		server_thread_close(&s->threads[i]);
+	share_close(s);
 	for (unsigned i = 0; i < s->listener_count; i++)
 		listen_close(&s->listeners[i]);
 	metrics_close(s);

@@ -40,6 +40,8 @@ struct server_options {
 	const char *pool_name; /* for messages */
 	const char *version;   /* of the program */
 	uint32_t thread_count; /* at least 1 */
+	/* So many serve always, others while it helps (serve/crew.h); 0: all of them. */
+	uint32_t thread_min;
 	uint32_t connections_max;
 	uint64_t idle_timeout_us;	/* 0: none */
 	uint32_t value_bytes_max;	/* of what clients may store */

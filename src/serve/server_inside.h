@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "serve/conn.h"
+#include "serve/crew.h"
 #include "serve/listen.h"
 #include "serve/server.h"
 
@@ -28,6 +29,7 @@ struct server_thread {
 	struct conn_worker conns;
 	struct watched wake, tick, flush; /* by others, once a second, when one is due */
 	bool is_over;
+	_Atomic int runqueue; /* a descriptor of how long it has waited for a processor, or -1 */
 	uint64_t flush_ticket;
 	int tend_status; /* of the last tick, so that a failure is told once */
 
@@ -39,6 +41,14 @@ struct server_thread {
 	struct cache_counters cache;
 	struct fab_counts verbs;
 	struct hist batch_ns;
+};
+
+/* How many threads serve.  Read by all; changed by whichever thread finds that a look is due. */
+struct share {
+	_Atomic uint32_t serving;
+	_Atomic uint64_t next_ns; /* when to look */
+	pthread_mutex_t lock;	  /* of the crew */
+	struct crew crew;
 };
 
 struct server {
@@ -53,7 +63,8 @@ struct server {
 	struct session *session; /* of the running thread, to look at the pool */
 	struct evhttp *http;
 	char metrics_name[112];
-	unsigned next_thread;
+	uint32_t next_number; /* of a connection */
+	struct share share;
 	_Atomic int signal; /* that asked for the end, 0 none */
 	uint64_t start_ms;
 	_Atomic uint32_t open_count;	  /* connections */
@@ -73,8 +84,8 @@ struct server {
 int server_thread_open(struct server_thread *, struct server *, char *error_text,
 		       size_t error_bytes);
 void server_thread_close(struct server_thread *);
-/* Hand a connection over, which the thread then owns.  Any thread. */
-void server_thread_take(struct server_thread *, struct conn *);
+/* Hand a connection over, which the thread then owns.  false: it is about to end.  Any thread. */
+bool server_thread_take(struct server_thread *, struct conn *);
 void server_thread_command(struct server_thread *, enum thread_order);
 /*
  * Ask for its figures, unless it is about to end; wait for them, or until the deadline on the
@@ -82,6 +93,14 @@ void server_thread_command(struct server_thread *, enum thread_order);
  */
 void server_thread_ask(struct server_thread *);
 void server_thread_wait(struct server_thread *, const struct timespec *deadline);
+
+/*
+ * How many threads serve: share_look() after each turn of a thread's loop.  share_close() when no
+ * thread runs any more.
+ */
+void share_open(struct server *);
+void share_look(struct server_thread *);
+void share_close(struct server *);
 
 /* Sums over the threads.  Any thread. */
 void server_sum_counts(const struct server *, struct serve_counts *);

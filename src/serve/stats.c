@@ -169,6 +169,7 @@ static void put_process(const struct stats_out *o)
 	put_u64(o, "listen_disabled_num", atomic_load(&s->accept_failures));
 	put_u64(o, "accepting_conns", s->signal == 0);
 	put_u64(o, "threads", s->options.thread_count);
+	put_u64(o, "threads_serving", atomic_load(&s->share.serving));
 }
 
 static void put_pool(const struct stats_out *o)

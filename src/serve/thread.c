@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/runqueue.h"
 #include "serve/server_inside.h"
 
 /* No flow is free for a flush that is due: when to look again. */
@@ -137,6 +138,13 @@ static void flush_later(void *context, uint64_t seconds)
 	flush_in(t, delay);
 }
 
+static bool hand_over(void *thread, struct conn *c, uint32_t to)
+{
+	struct server_thread *t = thread;
+
+	return server_thread_take(&t->server->threads[to], c);
+}
+
 /* ---- the thread --------------------------------------------------------------------------- */
 
 /*
@@ -172,13 +180,15 @@ static void *run(void *argument)
 {
 	struct server_thread *t = argument;
 
+	atomic_store(&t->runqueue, runqueue_open(gettid()));
 	while (!t->is_over) {
 		if (overlap_is_on(&t->conns.overlap)) {
 			turn_with_fabric(t);
-			continue;
+		} else {
+			watch_turn(&t->conns.watch, WATCH_FOREVER);
+			gather_serve(&t->conns);
 		}
-		watch_turn(&t->conns.watch, WATCH_FOREVER);
-		gather_serve(&t->conns);
+		share_look(t);
 	}
 	conn_close_all(&t->conns);
 	publish(t);
@@ -225,6 +235,7 @@ int server_thread_open(struct server_thread *t, struct server *s, char *error_te
 	int status = session_open(o->client, &t->session, error_text, error_bytes);
 
 	t->server = s;
+	atomic_store(&t->runqueue, -1);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->has_news, NULL);
 	t->conns.watch.epoll = t->wake.fd = t->tick.fd = t->flush.fd = -1;
@@ -246,6 +257,9 @@ int server_thread_open(struct server_thread *t, struct server *s, char *error_te
 	}
 	t->conns.overlap.flows.context = t;
 	t->conns.open_count = &s->open_count;
+	t->conns.number = (uint32_t)(t - s->threads);
+	t->conns.serving = &s->share.serving;
+	t->conns.hand_over = hand_over;
 	t->conns.idle_timeout_ms = o->idle_timeout_us / 1000;
 	if (conn_worker_init(&t->conns, o->reply_value_bytes) || open_loop(t) ||
 	    pthread_create(&t->thread, NULL, run, t)) {
@@ -293,13 +307,20 @@ void server_thread_wait(struct server_thread *t, const struct timespec *deadline
 	pthread_mutex_unlock(&t->lock);
 }
 
-void server_thread_take(struct server_thread *t, struct conn *c)
+bool server_thread_take(struct server_thread *t, struct conn *c)
 {
 	pthread_mutex_lock(&t->lock);
-	c->next = t->inbox;
-	t->inbox = c;
+	bool is_taken = t->order == ORDER_NONE, is_first = !t->inbox;
+
+	if (is_taken) {
+		c->next = t->inbox;
+		t->inbox = c;
+	}
 	pthread_mutex_unlock(&t->lock);
-	wake(t);
+	/* Behind another it is found with that one, for which the thread has been woken. */
+	if (is_taken && is_first)
+		wake(t);
+	return is_taken;
 }
 
 void server_thread_close(struct server_thread *t)

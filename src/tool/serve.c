@@ -39,7 +39,8 @@ struct config {
 	const char *pool, *listen, *unix_path, *unix_mask, *pidfile, *user, *metrics, *policy,
 	    *auth;
 	const char *tls_certificate, *tls_key, *tls_authority;
-	uint64_t memory_mib, port, connections, threads, item_bytes, backlog, idle_us, udp_port;
+	uint64_t memory_mib, port, connections, threads, threads_min, item_bytes, backlog, idle_us,
+	    udp_port;
 	uint64_t object_bytes, dead_percent;
 	unsigned protocol;
 	bool verbose, version, daemon, no_flush, tls;
@@ -66,6 +67,10 @@ static const struct opt options[] = {
 	    "Most connections at once; further ones are told so and closed."),
     OPT_U64(struct config, threads, "threads", 't', "4", "threads", 1, CN_WORKERS_MAX - 1,
 	    "Worker threads."),
+    OPT_U64(struct config, threads_min, "threads-min", 0, "1", "threads", 0, CN_WORKERS_MAX - 1,
+	    "So many of them serve always; others only while requests are answered sooner or "
+	    "more of them for it, which is tried where processors are scarce.  0: all of them, "
+	    "always."),
     OPT_BYTES(struct config, item_bytes, "max-item-size", 'I', "0", "SIZE", 0, UINT32_MAX,
 	      "Largest value; 0: what the pool takes, 1 MiB in its own unless that is small."),
     OPT_U64(struct config, backlog, "listen-backlog", 'b', "1024", "connections", 1, 1000000,
@@ -351,6 +356,11 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 		return tool_fail(&command_serve,
 				 "--unix-mask=%s: not permission bits in octal, such as 0700",
 				 c->unix_mask);
+	if (c->threads_min > c->threads)
+		return tool_fail(&command_serve,
+				 "--threads-min=%" PRIu64 " is more than --threads=%" PRIu64
+				 ": lower one, or raise the other",
+				 c->threads_min, c->threads);
 	if (open_doors(s))
 		return TOOL_ERROR;
 	sum_pools(s, &pool_bytes, &pool_objects);
@@ -359,6 +369,7 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 	    .pool_name = s->pool_name,
 	    .version = FORGE_VERSION,
 	    .thread_count = (uint32_t)c->threads,
+	    .thread_min = (uint32_t)c->threads_min,
 	    .connections_max = (uint32_t)c->connections,
 	    .idle_timeout_us = c->idle_us,
 	    .value_bytes_max =

@@ -559,6 +559,8 @@ def a_server_is_asked_for_what_memcached_has(t):
         refused(*argv)
     assert b"a pool always evicts" in refused("-M")
     t.forge("serve", "-q").expect(2, b"", "unknown option -q")
+    t.forge("serve", "-t", "2", "--threads-min", "3").expect(
+        2, b"", "--threads-min=3 is more than --threads=2: lower one, or raise the other")
     t.forge("serve", "-m", "64", "-I", "600m").expect(2, b"", ("choose a smaller --max-item-size (-I)",
                                                               "-m is in MiB"))
     with open(t.path("config"), "w", encoding="ascii") as f:

@@ -233,6 +233,7 @@ def statistics_are_numbers(t):
                 "incr_misses": 1, "delete_hits": 1, "delete_misses": 1, "cas_misses": 1,
                 "touch_misses": 1, "cmd_touch": 1, "curr_connections": 1, "threads": 2}
     assert {k: int(stats[k]) for k in expected} == expected, stats
+    assert 1 <= int(stats["threads_serving"]) <= 2, stats
     # What the usual exporters for memcached ask for.
     for name in ("uptime time rusage_user rusage_system bytes_read bytes_written limit_maxbytes bytes "
                  "curr_items total_items evictions reclaimed total_connections accepting_conns "
