@@ -336,28 +336,6 @@ static void test_no_node(void **state)
 
 /* ---- giving up ---------------------------------------------------------------------------- */
 
-struct dialler {
-	struct tcp_settings settings;
-	struct tcp_control *control; /* to ask over, or NULL: dial */
-	pthread_t thread;
-	int status;
-	char error[512];
-};
-
-static void *dial(void *argument)
-{
-	struct dialler *d = argument;
-	struct wire_welcome welcome;
-	uint64_t node_ns;
-	struct fab *f;
-
-	if (d->control)
-		d->status = tcp_control_time(d->control, &node_ns);
-	else
-		d->status = tcp_open(&d->settings, &welcome, d->error, sizeof(d->error), &f);
-	return NULL;
-}
-
 /* A listener whom nobody serves, with room for one that nobody accepted. */
 static int silent_listener(char *where, size_t bytes)
 {
@@ -400,25 +378,23 @@ static void run_cancelled(enum silence where_silent)
 	const struct pass_wish with_tls = {.tls = 1};
 	struct dialler d = {.settings = {.deadline_ms = 600000}};
 	struct cancel cancel;
-	char where[64];
 	unsigned char byte;
 	unsigned before = sockets_open();
-	int fd = silent_listener(where, sizeof(where)), peer = -1;
+	int fd = silent_listener(d.where, sizeof(d.where)), peer = -1;
 	struct pass *pass = NULL;
 	struct dialler filler[2];
 
 	assert_int_equal(cancel_open(&cancel), 0);
 	tcp_instance(d.settings.instance);
-	d.settings.where = where;
 	d.settings.cancel = &cancel;
 	if (where_silent == IN_TLS)
 		assert_int_equal(pass_open(&with_tls, &pass, d.error, sizeof(d.error)), 0);
 	d.settings.pass = pass;
 	for (unsigned i = 0; i < 2 && where_silent == BACKLOG_FULL; i++) {
 		filler[i] = d;
-		assert_int_equal(pthread_create(&filler[i].thread, NULL, dial, &filler[i]), 0);
+		dial_begin(&filler[i]);
 	}
-	assert_int_equal(pthread_create(&d.thread, NULL, dial, &d), 0);
+	dial_begin(&d);
 	if (where_silent != BACKLOG_FULL) {
 		peer = accept(fd, NULL, NULL);
 		assert_true(peer >= 0);
@@ -441,8 +417,8 @@ static void run_cancelled(enum silence where_silent)
 	assert_int_equal(status, 0);
 	cancel_fire(&cancel);
 	for (unsigned i = 0; i < 2 && where_silent == BACKLOG_FULL; i++)
-		assert_int_equal(pthread_join(filler[i].thread, NULL), 0);
-	assert_int_equal(pthread_join(d.thread, NULL), 0);
+		dial_end(&filler[i]);
+	dial_end(&d);
 	assert_int_equal(d.status, FORGE_E_NODE);
 	assert_non_null(strstr(d.error, "given up"));
 	/* Nor does anybody begin to wait when it has been fired. */
@@ -477,13 +453,13 @@ static void run_cancelled_when_frozen(void)
 
 	assert_int_equal(kill(w.pid, SIGSTOP), 0);
 	assert_int_equal(waitpid(w.pid, NULL, WUNTRACED), w.pid);
-	assert_int_equal(pthread_create(&d.thread, NULL, dial, &d), 0);
+	dial_begin(&d);
 	fab_post(f, &op, 1);
 	fab_kick(f);
 	fab_poll(f);
 	assert_int_equal(op.status, FAB_PENDING);
 	cancel_fire(&cancel);
-	assert_int_equal(pthread_join(d.thread, NULL), 0);
+	dial_end(&d);
 	assert_int_equal(d.status, FORGE_E_NODE);
 	fab_poll(f);
 	assert_int_equal(op.status, FORGE_E_NODE);

@@ -78,27 +78,6 @@ static void silence(int is)
 
 /* ---- who asks ----------------------------------------------------------------------------- */
 
-struct dialler {
-	struct tcp_settings settings;
-	char where[80];
-	pthread_t thread;
-	int status;
-	char error[512];
-};
-
-static void *dial(void *argument)
-{
-	struct dialler *d = argument;
-	struct wire_welcome welcome;
-	struct fab *f;
-
-	d->settings.where = d->where;
-	d->status = tcp_open(&d->settings, &welcome, d->error, sizeof(d->error), &f);
-	if (!d->status)
-		fab_close(f);
-	return NULL;
-}
-
 static struct dialler dialler_of(const struct world *w, const char *host)
 {
 	struct dialler d = {.settings = {.deadline_ms = LONG_MS}};
@@ -106,11 +85,6 @@ static struct dialler dialler_of(const struct world *w, const char *host)
 	tcp_instance(d.settings.instance);
 	snprintf(d.where, sizeof(d.where), "tcp://%s:%s", host, strrchr(w->where, ':') + 1);
 	return d;
-}
-
-static void begin_dialling(struct dialler *d)
-{
-	assert_int_equal(pthread_create(&d->thread, NULL, dial, d), 0);
 }
 
 /* Whose time is over when it asks. */
@@ -170,19 +144,19 @@ static void test_cancelled(void **state)
 	for (unsigned i = 0; i < ARRAY_COUNT(d); i++) {
 		d[i] = dialler_of(&w, "many.test");
 		d[i].settings.cancel = i % 2 ? &cancel : NULL;
-		begin_dialling(&d[i]);
+		dial_begin(&d[i]);
 	}
 	WAIT_FOR(asked == 1);
 	cancel_fire(&cancel);
 	for (unsigned i = 1; i < ARRAY_COUNT(d); i += 2) {
-		pthread_join(d[i].thread, NULL);
+		dial_end(&d[i]);
 		assert_int_equal(d[i].status, FORGE_E_NODE);
 		assert_non_null(strstr(d[i].error, "given up"));
 	}
 	assert_int_equal(answered, 0);
 	silence(0);
 	for (unsigned i = 0; i < ARRAY_COUNT(d); i += 2) {
-		pthread_join(d[i].thread, NULL);
+		dial_end(&d[i]);
 		assert_int_equal(d[i].status, 0);
 	}
 	/* One may have begun when the others had been answered. */

@@ -260,3 +260,38 @@ void *write_for_ever(void *argument)
 	}
 	return (void *)(intptr_t)status;
 }
+
+/* ---- who connects ------------------------------------------------------------------------- */
+
+void dial(struct dialler *d)
+{
+	struct wire_welcome welcome;
+	uint64_t node_ns;
+	struct fab *f;
+
+	if (d->where[0])
+		d->settings.where = d->where;
+	if (d->control) {
+		d->status = tcp_control_time(d->control, &node_ns);
+		return;
+	}
+	d->status = tcp_open(&d->settings, &welcome, d->error, sizeof(d->error), &f);
+	if (!d->status)
+		fab_close(f);
+}
+
+static void *dialling(void *argument)
+{
+	dial(argument);
+	return NULL;
+}
+
+void dial_begin(struct dialler *d)
+{
+	assert_int_equal(pthread_create(&d->thread, NULL, dialling, d), 0);
+}
+
+void dial_end(struct dialler *d)
+{
+	assert_int_equal(pthread_join(d->thread, NULL), 0);
+}

@@ -58,6 +58,20 @@ struct tcp_settings settings_for(const struct world *);
 struct fab *must_open(const struct tcp_settings *);
 struct tcp_control *must_control(const struct tcp_settings *);
 
+/* Somebody who connects: by itself, or on a thread, while the test goes on. */
+struct dialler {
+	struct tcp_settings settings; /* whose place is the following, if there is one */
+	char where[80];
+	struct tcp_control *control; /* to ask over, or NULL: dial */
+	pthread_t thread;
+	int status;
+	char error[512];
+};
+
+void dial(struct dialler *);
+void dial_begin(struct dialler *);
+void dial_end(struct dialler *);
+
 /* A connected socket that has said nothing, in blocking mode; one that is welcome. */
 int bare(const struct world *);
 struct wire_hello hello_of(const struct tcp_settings *, enum wire_kind kind);

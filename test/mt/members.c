@@ -25,9 +25,7 @@
 #include "base/compiler.h"
 #include "base/parse.h"
 #include "base/prng.h"
-#include "bench/own_pool.h"
-#include "client/client.h"
-#include "support/clean.h"
+#include "support/pools.h"
 #include "support/respread.h"
 
 #define NODES	4u
@@ -46,8 +44,7 @@ struct known {
 };
 
 struct shared {
-	struct own_pool pool[NODES];
-	const char *names[NODES];
+	struct pools pools;
 	struct client *client[CLIENTS];
 	struct known known[CLIENTS * WRITERS][KEYS];
 	_Atomic int stopping;
@@ -169,7 +166,7 @@ static void change_members(struct shared *s)
 
 	prng_seed(&prng, 7);
 	for (uint64_t i = 0; i < changes_wanted; i++) {
-		struct respread r = {.names = s->names,
+		struct respread r = {.names = s->pools.names,
 				     .count = NODES,
 				     .which = 1 + (unsigned)(prng_u64(&prng) % ((1 << NODES) - 1)),
 				     .pause = nap,
@@ -192,17 +189,14 @@ static void change_members(struct shared *s)
 static void open_all(struct shared *s, struct thread *threads)
 {
 	struct client_options options = {.session_count = WRITERS + READERS, .seed = 3};
-	char error[512], list[200];
+	char error[512], list[POOLS_LIST_BYTES];
 
-	for (unsigned i = 0; i < NODES; i++) {
-		struct plan_wish wish = {
-		    .pool_bytes = 8u << 20, .object_bytes = 40, .cn_max = 16, .policy = "forge"};
-
-		assert_int_equal(own_pool_create(&s->pool[i], &wish, error, sizeof(error)), 0);
-		s->names[i] = s->pool[i].name;
-	}
+	pools_make_alike(
+	    &s->pools, NODES,
+	    &(struct plan_wish){
+		.pool_bytes = 8u << 20, .object_bytes = 40, .cn_max = 16, .policy = "forge"});
 	/* Of the first two alone: how to reach the others they learn from the record. */
-	snprintf(list, sizeof(list), "%s,%s", s->names[0], s->names[1]);
+	pools_list(&s->pools, 3, list);
 	for (unsigned i = 0; i < CLIENTS; i++)
 		if (client_open(list, &options, &s->client[i], error, sizeof(error)))
 			fail_msg("%s", error);
@@ -241,10 +235,8 @@ static void test_changes(void **state)
 	print_message("%llu operations, %llu hits, %llu too late, %llu changes of the members\n",
 		      (unsigned long long)s.operations, (unsigned long long)s.hits,
 		      (unsigned long long)s.late, (unsigned long long)changes_wanted);
-	for (unsigned i = 0; i < NODES; i++) {
-		assert_pool_clean(s.pool[i].name, &at_rest);
-		own_pool_forget(&s.pool[i]);
-	}
+	pools_check(&s.pools, &at_rest, NULL);
+	pools_forget(&s.pools);
 	assert_int_equal(failed, 0);
 	assert_true(s.hits > 0);
 }

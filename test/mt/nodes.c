@@ -20,9 +20,7 @@
 #include <time.h>
 
 #include "base/parse.h"
-#include "bench/own_pool.h"
-#include "support/clean.h"
-#include "support/cut.h"
+#include "support/pools.h"
 
 #define NODES	3u
 #define THREADS 4u
@@ -31,9 +29,7 @@
 static uint64_t losses_wanted = 30;
 
 struct shared {
-	struct own_pool pool[NODES];
-	char list[NODES * 80];
-	struct cuts cuts;
+	struct pools pools;
 	struct client *client;
 	_Atomic int stopping;
 	_Atomic uint64_t operations, refused, hits;
@@ -136,7 +132,7 @@ static int cut_and_join(struct shared *s)
 	prng_seed(&prng, 99);
 	/* Some are cut again before anybody noticed, or while they are lost. */
 	for (uint64_t i = 0; lost < losses_wanted && i < 100 * losses_wanted; i++) {
-		struct cut *cut = &s->cuts.cut[prng_u64(&prng) % NODES];
+		struct cut *cut = &s->pools.cuts.cut[prng_u64(&prng) % NODES];
 
 		cut_down(cut);
 		nap((long)(prng_u64(&prng) % 20000));
@@ -162,19 +158,17 @@ static void test_losses(void **state)
 	const struct check_options crashed = {.crashed = 1};
 	static struct shared s;
 	static struct thread threads[THREADS];
-	struct client_options options = {
-	    .session_count = THREADS, .wrap = cuts_wrap, .wrap_context = &s.cuts, .seed = 3};
 	char error[512];
 
-	for (unsigned i = 0; i < NODES; i++) {
-		struct plan_wish wish = {
-		    .pool_bytes = 8u << 20, .object_bytes = 40, .cn_max = 16, .policy = "forge"};
+	pools_make_alike(
+	    &s.pools, NODES,
+	    &(struct plan_wish){
+		.pool_bytes = 8u << 20, .object_bytes = 40, .cn_max = 16, .policy = "forge"});
+	struct client_options options = pools_options(&s.pools);
 
-		assert_int_equal(own_pool_create(&s.pool[i], &wish, error, sizeof(error)), 0);
-		snprintf(s.list + strlen(s.list), 80, "%s%s", i ? "," : "", s.pool[i].name);
-	}
-	s.cuts.user = pthread_self();
-	if (client_open(s.list, &options, &s.client, error, sizeof(error)))
+	options.session_count = THREADS;
+	options.seed = 3;
+	if (client_open(s.pools.list, &options, &s.client, error, sizeof(error)))
 		fail_msg("%s", error);
 	for (unsigned i = 0; i < THREADS; i++) {
 		threads[i] = (struct thread){.shared = &s, .index = i};
@@ -189,10 +183,8 @@ static void test_losses(void **state)
 		if (threads[i].failure[0])
 			print_error("%s\n", threads[i].failure);
 	client_close(s.client);
-	for (unsigned i = 0; i < NODES; i++) {
-		assert_pool_clean(s.pool[i].name, &crashed);
-		own_pool_forget(&s.pool[i]);
-	}
+	pools_check(&s.pools, &crashed, NULL);
+	pools_forget(&s.pools);
 	print_message("%llu operations, %llu hits, %llu refused changes\n",
 		      (unsigned long long)s.operations, (unsigned long long)s.hits,
 		      (unsigned long long)s.refused);

@@ -19,103 +19,32 @@
 #include <time.h>
 
 #include "base/hash.h"
-#include "bench/own_pool.h"
-#include "client/client.h"
-#include "support/clean.h"
-#include "support/cut.h"
+#include "support/pools.h"
 #include "support/respread.h"
 
 #define NODES 4u
 #define KEYS  2000u
 
-static char error[512];
-
-struct pools {
-	struct own_pool pool[NODES];
-	const char *names[NODES];
-	struct cuts cuts;
-};
-
-static void make_pools(struct pools *p)
-{
-	*p = (struct pools){0};
-	for (unsigned i = 0; i < NODES; i++) {
-		struct plan_wish wish = {.pool_bytes = (8u + 4u * i) << 20,
-					 .object_bytes = 100,
-					 .cn_max = 8,
-					 .policy = "forge"};
-
-		assert_int_equal(own_pool_create(&p->pool[i], &wish, error, sizeof(error)), 0);
-		p->names[i] = p->pool[i].name;
-	}
-}
-
-/* Of a process of its own, as far as the pools know. */
-struct user {
-	struct client *client;
-	struct session *session;
-};
-
 static void attach(struct user *u, struct pools *p, unsigned which)
 {
-	struct client_options options = {
-	    .session_count = 2, .wrap = cuts_wrap, .wrap_context = &p->cuts, .seed = 1};
-	char list[NODES * 80] = "";
+	const struct client_options options = pools_options(p);
+	char list[POOLS_LIST_BYTES];
 
-	for (unsigned i = 0; i < NODES; i++)
-		if (which >> i & 1)
-			snprintf(list + strlen(list), 80, "%s%s", list[0] ? "," : "", p->names[i]);
-	p->cuts.user = pthread_self();
-	if (client_open(list, &options, &u->client, error, sizeof(error)) ||
-	    session_open(u->client, &u->session, error, sizeof(error)))
-		fail_msg("%s", error);
+	pools_list(p, which, list);
+	user_attach(u, list, &options);
 }
 
-static void detach(struct user *u)
-{
-	session_close(u->session);
-	client_close(u->client);
-}
-
-static void forget_pools(struct pools *p)
+static void end_pools(struct pools *p)
 {
 	const struct check_options at_rest = {0};
 
-	for (unsigned i = 0; i < NODES; i++) {
-		assert_pool_clean(p->names[i], &at_rest);
-		own_pool_forget(&p->pool[i]);
-	}
+	pools_check(p, &at_rest, NULL);
+	pools_forget(p);
 }
 
 static void change_to(struct pools *p, unsigned which)
 {
 	respread(&(struct respread){.names = p->names, .count = NODES, .which = which});
-}
-
-static struct cache_key key_of(unsigned n)
-{
-	static char text[96];
-
-	return (struct cache_key){text, (uint32_t)snprintf(text, sizeof(text), "key-%u", n)};
-}
-
-static int set(struct user *u, unsigned n, int version)
-{
-	return session_set(u->session, key_of(n),
-			   &(struct cache_item){.value = &version, .bytes = sizeof(version)});
-}
-
-/* -1: a miss; else the version, or what went wrong. */
-static int get(struct user *u, unsigned n)
-{
-	struct cache_value v;
-	int version, status = session_get(u->session, key_of(n), &v);
-
-	if (status)
-		return status == FORGE_MISS ? -1 : status;
-	assert_int_equal(v.bytes, sizeof(version));
-	memcpy(&version, v.data, sizeof(version));
-	return version;
 }
 
 /* The node that has the key, by what the node `by` says. */
@@ -135,7 +64,7 @@ static const struct spread_now *learn(const struct pools *p, unsigned by)
 
 static unsigned node_of(const struct pools *p, const struct spread_now *s, unsigned n)
 {
-	struct cache_key key = key_of(n);
+	struct cache_key key = user_key(n);
 	uint32_t member = s->table[spread_partition(hash_key(key.data, key.bytes))];
 
 	for (unsigned i = 0; i < NODES; i++)
@@ -157,10 +86,10 @@ static void test_comes_and_goes(void **state)
 	struct user u;
 	unsigned kept = 0, moved = 0;
 
-	make_pools(&p);
+	pools_make(&p, NODES);
 	attach(&u, &p, 3);
 	for (unsigned n = 0; n < KEYS; n++)
-		assert_int_equal(set(&u, n, 1), 0);
+		assert_int_equal(user_set(&u, n, 1), 0);
 	change_to(&p, 7);
 	for (unsigned n = 0; n < KEYS; n++) {
 		const struct spread_now *s = n ? NULL : learn(&p, 0);
@@ -169,11 +98,11 @@ static void test_comes_and_goes(void **state)
 
 		now = s ? s : now;
 		has_moved = node_of(&p, now, n) == 2;
-		assert_int_equal(get(&u, n), has_moved ? -1 : 1);
+		assert_int_equal(user_get(&u, n), has_moved ? -1 : 1);
 		kept += !has_moved;
 		moved += has_moved;
-		assert_int_equal(set(&u, n, 2), 0);
-		assert_int_equal(get(&u, n), 2);
+		assert_int_equal(user_set(&u, n, 2), 0);
+		assert_int_equal(user_get(&u, n), 2);
 	}
 	assert_true(kept > KEYS / 3 && moved > KEYS / 4);
 	assert_int_equal(client_member_count(u.client), 3);
@@ -181,24 +110,24 @@ static void test_comes_and_goes(void **state)
 	/* The first leaves to the others what they never had, and the second what it once had. */
 	change_to(&p, 6);
 	for (unsigned n = 0; n < KEYS; n++) {
-		int version = get(&u, n);
+		int version = user_get(&u, n);
 
 		assert_true(version == -1 || version == 2);
-		assert_int_equal(set(&u, n, 3), 0);
+		assert_int_equal(user_set(&u, n, 3), 0);
 	}
 	change_to(&p, 7);
 	for (unsigned n = 0; n < KEYS; n++) {
-		int version = get(&u, n);
+		int version = user_get(&u, n);
 
 		assert_true(version == -1 || version == 3);
-		assert_int_equal(set(&u, n, 4), 0);
+		assert_int_equal(user_set(&u, n, 4), 0);
 	}
 	change_to(&p, 4);
 	for (unsigned n = 0; n < KEYS; n++)
-		assert_int_equal(get(&u, n), -1);
+		assert_int_equal(user_get(&u, n), -1);
 	assert_int_equal(client_member_count(u.client), 1);
-	detach(&u);
-	forget_pools(&p);
+	user_detach(&u);
+	end_pools(&p);
 }
 
 /* All of them at once are others. */
@@ -207,15 +136,15 @@ static void test_all_others(void **state)
 	struct pools p;
 	struct user u;
 
-	make_pools(&p);
+	pools_make(&p, NODES);
 	attach(&u, &p, 3);
-	assert_int_equal(set(&u, 1, 1), 0);
+	assert_int_equal(user_set(&u, 1, 1), 0);
 	change_to(&p, 12);
-	assert_int_equal(get(&u, 1), -1);
-	assert_int_equal(set(&u, 1, 2), 0);
-	assert_int_equal(get(&u, 1), 2);
-	detach(&u);
-	forget_pools(&p);
+	assert_int_equal(user_get(&u, 1), -1);
+	assert_int_equal(user_set(&u, 1, 2), 0);
+	assert_int_equal(user_get(&u, 1), 2);
+	user_detach(&u);
+	end_pools(&p);
 }
 
 /* A cache of its own keeps what does not move, and times mean the same throughout. */
@@ -224,12 +153,12 @@ static void test_one_becomes_several(void **state)
 	struct pools p;
 	struct user u, other;
 
-	make_pools(&p);
+	pools_make(&p, NODES);
 	attach(&u, &p, 1);
 	uint64_t expiry = session_expiry_in(u.session, 50000);
 
 	for (unsigned n = 0; n < KEYS; n++)
-		assert_int_equal(session_set(u.session, key_of(n),
+		assert_int_equal(session_set(u.session, user_key(n),
 					     &(struct cache_item){
 						 .value = "v", .bytes = 1, .expiry_ms = expiry}),
 				 0);
@@ -238,27 +167,27 @@ static void test_one_becomes_several(void **state)
 
 	for (unsigned n = 0; n < KEYS; n++) {
 		struct cache_value v;
-		int status = session_get(u.session, key_of(n), &v);
+		int status = session_get(u.session, user_key(n), &v);
 
 		assert_true(status == 0 || status == FORGE_MISS);
 		kept += status == 0;
 		/* The clock of the node was the session's, and may be known more closely since. */
 		if (!status)
 			assert_true(v.expiry_ms + 10 > expiry && v.expiry_ms < expiry + 10);
-		assert_int_equal(set(&u, n, 1), 0);
+		assert_int_equal(user_set(&u, n, 1), 0);
 	}
 	assert_true(kept > KEYS / 4 && kept < KEYS * 3 / 4);
 	attach(&other, &p, 3);
 	for (unsigned n = 0; n < KEYS; n++)
-		assert_int_equal(get(&other, n), 1);
-	detach(&other);
+		assert_int_equal(user_get(&other, n), 1);
+	user_detach(&other);
 	change_to(&p, 1);
 	for (unsigned n = 0; n < 100; n++) {
-		assert_int_equal(set(&u, n, 2), 0);
-		assert_int_equal(get(&u, n), 2);
+		assert_int_equal(user_set(&u, n, 2), 0);
+		assert_int_equal(user_get(&u, n), 2);
 	}
-	detach(&u);
-	forget_pools(&p);
+	user_detach(&u);
+	end_pools(&p);
 }
 
 /* ---- who wins ----------------------------------------------------------------------------- */
@@ -266,7 +195,7 @@ static void test_one_becomes_several(void **state)
 /* After more than a second it is looked for ten times a second, and nobody waits any more. */
 static void wait_for_map(struct user *u)
 {
-	for (unsigned i = 0; i < 2000 && get(u, 0) == FORGE_E_SPREAD; i++)
+	for (unsigned i = 0; i < 2000 && user_get(u, 0) == FORGE_E_SPREAD; i++)
 		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 }
 
@@ -300,10 +229,10 @@ static void in_between(void *context)
 	if (++e->calls != 3)
 		return;
 	e->after = *learn(e->p, 2);
-	assert_int_equal(get(&e->new, moving(e, 0, 0)), FORGE_E_SPREAD);
+	assert_int_equal(user_get(&e->new, moving(e, 0, 0)), FORGE_E_SPREAD);
 	e->key = moving(e, 1, 2);
-	assert_int_equal(set(&e->new, e->key, 2), FORGE_E_SPREAD);
-	assert_int_equal(get(&e->old, e->key), 1);
+	assert_int_equal(user_set(&e->new, e->key, 2), FORGE_E_SPREAD);
+	assert_int_equal(user_get(&e->old, e->key), 1);
 }
 
 static void test_not_before_its_time(void **state)
@@ -311,7 +240,7 @@ static void test_not_before_its_time(void **state)
 	static struct early e;
 	struct pools p;
 
-	make_pools(&p);
+	pools_make(&p, NODES);
 	e.p = &p;
 	/* In the order in which they are raised. */
 	const char *names[] = {p.names[2], p.names[0], p.names[1]};
@@ -319,22 +248,22 @@ static void test_not_before_its_time(void **state)
 	attach(&e.old, &p, 3);
 	attach(&e.new, &p, 3);
 	for (unsigned n = 0; n < KEYS; n++)
-		assert_int_equal(set(&e.old, n, 1), 0);
+		assert_int_equal(user_set(&e.old, n, 1), 0);
 	e.before = *learn(&p, 0);
 	respread(&(struct respread){
 	    .names = names, .count = 3, .which = 7, .pause = in_between, .context = &e});
 	assert_int_equal(e.calls, 4);
-	int found = get(&e.old, e.key);
+	int found = user_get(&e.old, e.key);
 
 	assert_int_equal(found, -1);
 	wait_for_map(&e.new);
-	assert_int_equal(set(&e.new, e.key, 3), 0);
-	assert_int_equal(get(&e.new, e.key), 3);
-	assert_int_equal(set(&e.old, e.key, 4), 0);
-	assert_int_equal(get(&e.new, e.key), 4);
-	detach(&e.old);
-	detach(&e.new);
-	forget_pools(&p);
+	assert_int_equal(user_set(&e.new, e.key, 3), 0);
+	assert_int_equal(user_get(&e.new, e.key), 3);
+	assert_int_equal(user_set(&e.old, e.key, 4), 0);
+	assert_int_equal(user_get(&e.new, e.key), 4);
+	user_detach(&e.old);
+	user_detach(&e.new);
+	end_pools(&p);
 }
 
 /* Who changed them ended in the middle: nobody goes on until another one has done it. */
@@ -343,29 +272,29 @@ static void test_cut_off(void **state)
 	struct pools p;
 	struct user u;
 
-	make_pools(&p);
+	pools_make(&p, NODES);
 	attach(&u, &p, 3);
 	for (unsigned n = 0; n < KEYS; n++)
-		assert_int_equal(set(&u, n, 1), 0);
+		assert_int_equal(user_set(&u, n, 1), 0);
 	respread(&(struct respread){.names = p.names, .count = NODES, .which = 7, .is_cut_off = 1});
 	for (unsigned n = 0; n < KEYS; n++) {
-		assert_int_equal(get(&u, n), FORGE_E_SPREAD);
-		assert_int_equal(set(&u, n, 9), FORGE_E_SPREAD);
+		assert_int_equal(user_get(&u, n), FORGE_E_SPREAD);
+		assert_int_equal(user_set(&u, n, 9), FORGE_E_SPREAD);
 	}
 	assert_int_equal(session_flush(u.session), FORGE_E_SPREAD);
 	respread(&(struct respread){.names = p.names, .count = NODES, .which = 11, .is_forced = 1});
 	wait_for_map(&u);
 	for (unsigned n = 0; n < KEYS; n++) {
-		int found = get(&u, n);
+		int found = user_get(&u, n);
 
 		assert_true(found == -1 || found == 1);
-		assert_int_equal(set(&u, n, 2), 0);
-		assert_int_equal(get(&u, n), 2);
+		assert_int_equal(user_set(&u, n, 2), 0);
+		assert_int_equal(user_get(&u, n), 2);
 	}
 	assert_int_equal(session_flush(u.session), 0);
-	assert_int_equal(get(&u, 0), -1);
-	detach(&u);
-	forget_pools(&p);
+	assert_int_equal(user_get(&u, 0), -1);
+	user_detach(&u);
+	end_pools(&p);
 }
 
 /* ---- what a record may do ----------------------------------------------------------------- */
@@ -377,21 +306,21 @@ static void test_cannot_be_reached(void **state)
 	struct user u, stranger;
 	unsigned lost = 0;
 
-	make_pools(&p);
+	pools_make(&p, NODES);
 	attach(&stranger, &p, 8);
-	assert_int_equal(set(&stranger, 0, 1), 0);
+	assert_int_equal(user_set(&stranger, 0, 1), 0);
 	attach(&u, &p, 3);
 	struct cut *cut = cuts_of(&p.cuts, client_pool(stranger.client)->pool_id);
 
-	detach(&stranger);
+	user_detach(&stranger);
 	cut_down(cut);
 	for (unsigned n = 0; n < KEYS; n++)
-		assert_int_equal(set(&u, n, 1), 0);
+		assert_int_equal(user_set(&u, n, 1), 0);
 	change_to(&p, 11);
 	const struct spread_now *s = NULL;
 
 	for (unsigned n = 0; n < KEYS; n++) {
-		int found = get(&u, n), status = set(&u, n, 2);
+		int found = user_get(&u, n), status = user_set(&u, n, 2);
 
 		s = s ? s : learn(&p, 0);
 		if (node_of(&p, s, n) == 3) {
@@ -409,9 +338,9 @@ static void test_cannot_be_reached(void **state)
 	for (unsigned i = 0; i < 2000 && client_members_up(u.client) < 3; i++)
 		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 	for (unsigned n = 0; n < KEYS; n++)
-		assert_int_equal(set(&u, n, 3), 0);
-	detach(&u);
-	forget_pools(&p);
+		assert_int_equal(user_set(&u, n, 3), 0);
+	user_detach(&u);
+	end_pools(&p);
 }
 
 /* Whole, of the right epoch, and with a name of the third node that is not what it seems. */
@@ -421,19 +350,19 @@ static void with_name(const char *text, int is_followed)
 	struct user u;
 	char name[SPREAD_NAME_BYTES_MAX];
 
-	make_pools(&p);
+	pools_make(&p, NODES);
 	snprintf(name, sizeof(name), text, p.names[2]);
 	attach(&u, &p, 3);
-	assert_int_equal(set(&u, 0, 1), 0);
+	assert_int_equal(user_set(&u, 0, 1), 0);
 	respread(
 	    &(struct respread){.names = p.names, .count = NODES, .which = 7, .third_name = name});
 	for (unsigned n = 0; n < 100; n++)
-		get(&u, n);
+		user_get(&u, n);
 	for (unsigned i = 0; is_followed && i < 2000 && client_members_up(u.client) < 3; i++)
 		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 	assert_int_equal(client_members_up(u.client), is_followed ? 3 : 2);
-	detach(&u);
-	forget_pools(&p);
+	user_detach(&u);
+	end_pools(&p);
 }
 
 static void test_names_are_not_believed(void **state)
@@ -452,23 +381,23 @@ static void test_taken_by_another_cache(void **state)
 	struct pools p;
 	struct user u, other;
 
-	make_pools(&p);
+	pools_make(&p, NODES);
 	attach(&u, &p, 1);
 	attach(&other, &p, 6);
-	assert_int_equal(set(&u, 1, 1), 0);
-	assert_int_equal(set(&other, 1, 2), 0);
+	assert_int_equal(user_set(&u, 1, 1), 0);
+	assert_int_equal(user_set(&other, 1, 2), 0);
 	change_to(&p, 7);
-	assert_int_equal(get(&u, 1), FORGE_E_SPREAD);
-	assert_int_equal(set(&u, 1, 3), FORGE_E_SPREAD);
-	int found = get(&other, 1);
+	assert_int_equal(user_get(&u, 1), FORGE_E_SPREAD);
+	assert_int_equal(user_set(&u, 1, 3), FORGE_E_SPREAD);
+	int found = user_get(&other, 1);
 
 	assert_true(found == 2 || found == -1);
-	assert_int_equal(set(&other, 1, 4), 0);
-	assert_int_equal(get(&u, 1), FORGE_E_SPREAD);
-	assert_int_equal(get(&other, 1), 4);
-	detach(&u);
-	detach(&other);
-	forget_pools(&p);
+	assert_int_equal(user_set(&other, 1, 4), 0);
+	assert_int_equal(user_get(&u, 1), FORGE_E_SPREAD);
+	assert_int_equal(user_get(&other, 1), 4);
+	user_detach(&u);
+	user_detach(&other);
+	end_pools(&p);
 }
 
 int main(void)

@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "bench/own_pool.h"
 #include "cache/scan.h"
 #include "client/refused.h"
 #include "client/view.h"
@@ -29,18 +28,15 @@
 #include "fabric/shm.h"
 #include "node/node.h"
 #include "pool/spread.h"
-#include "support/clean.h"
-#include "support/cut.h"
+#include "support/pools.h"
 
 #define NODES 3u
 #define KEYS  6000u
 
 struct rig {
-	struct own_pool pool[NODES];
-	char list[NODES * 80];
-	struct cuts cuts;
-	struct client *client;
-	struct session *session;
+	struct pools pools;
+	char list[POOLS_LIST_BYTES];
+	struct user user;
 	struct spread_record record;
 	uint8_t table[SPREAD_PARTITIONS];
 };
@@ -50,27 +46,15 @@ static char error[512];
 static void make_pools(struct rig *r)
 {
 	*r = (struct rig){0};
-	for (unsigned i = 0; i < NODES; i++) {
-		struct plan_wish wish = {.pool_bytes = (8u + 4u * i) << 20,
-					 .object_bytes = 100,
-					 .cn_max = 8,
-					 .policy = "forge"};
-
-		assert_int_equal(own_pool_create(&r->pool[i], &wish, error, sizeof(error)), 0);
-		snprintf(r->list + strlen(r->list), 80, "%s%s", i ? "," : "", r->pool[i].name);
-	}
+	pools_make(&r->pools, NODES);
+	strcpy(r->list, r->pools.list);
 }
 
 static void attach(struct rig *r)
 {
-	struct client_options options = {
-	    .session_count = 2, .wrap = cuts_wrap, .wrap_context = &r->cuts, .seed = 1};
+	const struct client_options options = pools_options(&r->pools);
 
-	r->cuts.user = pthread_self();
-	if (client_open(r->list, &options, &r->client, error, sizeof(error)))
-		fail_msg("%s", error);
-	if (session_open(r->client, &r->session, error, sizeof(error)))
-		fail_msg("%s", error);
+	user_attach(&r->user, r->list, &options);
 }
 
 /* The record as a node has it. */
@@ -79,7 +63,7 @@ static void learn(struct rig *r)
 	struct cache *c;
 	static struct spread_view v;
 
-	assert_int_equal(view_cache(session_view(r->session), 0, &c), 0);
+	assert_int_equal(view_cache(session_view(r->user.session), 0, &c), 0);
 	assert_int_equal(spread_read(c->worker, c->cn->pool, &v), 0);
 	r->record = *v.record;
 	spread_table(&r->record, r->table);
@@ -94,27 +78,18 @@ static void open_rig(struct rig *r)
 
 static void detach(struct rig *r)
 {
-	session_close(r->session);
-	client_close(r->client);
+	user_detach(&r->user);
 }
 
 static void close_rig(struct rig *r)
 {
 	detach(r);
-	for (unsigned i = 0; i < NODES; i++)
-		own_pool_forget(&r->pool[i]);
-}
-
-static struct cache_key key_of(unsigned n)
-{
-	static char text[32];
-
-	return (struct cache_key){text, (uint32_t)snprintf(text, sizeof(text), "key-%u", n)};
+	pools_forget(&r->pools);
 }
 
 static unsigned member_of(const struct rig *r, unsigned n)
 {
-	struct cache_key key = key_of(n);
+	struct cache_key key = user_key(n);
 
 	return r->table[spread_partition(hash_key(key.data, key.bytes))];
 }
@@ -122,35 +97,21 @@ static unsigned member_of(const struct rig *r, unsigned n)
 /* Pools are formatted with ids that become the members'. */
 static struct cut *cut_of(struct rig *r, unsigned member)
 {
-	return cuts_of(&r->cuts, r->record.member[member].id);
+	return cuts_of(&r->pools.cuts, r->record.member[member].id);
 }
 
-static int set(struct rig *r, unsigned n, unsigned version)
+static int set(struct rig *r, unsigned n, int version)
 {
-	char value[32];
-	int bytes = snprintf(value, sizeof(value), "%u.%u", n, version);
-
-	return session_set(r->session, key_of(n),
-			   &(struct cache_item){.value = value, .bytes = (uint32_t)bytes});
+	return user_set(&r->user, n, version);
 }
 
-/* The version of a hit, or FORGE_MISS as -1; every other answer fails the test. */
+/* The version of a hit, or -1 for a miss; every other answer fails the test. */
 static int version_of(struct rig *r, unsigned n)
 {
-	struct cache_value v;
-	unsigned key, version;
-	char text[32];
-	int status = session_get(r->session, key_of(n), &v);
+	int version = user_get(&r->user, n);
 
-	if (status == FORGE_MISS)
-		return -1;
-	assert_int_equal(status, 0);
-	assert_true(v.bytes < sizeof(text));
-	memcpy(text, v.data, v.bytes);
-	text[v.bytes] = '\0';
-	assert_int_equal(sscanf(text, "%u.%u", &key, &version), 2);
-	assert_int_equal(key, n);
-	return (int)version;
+	assert_true(version >= -1);
+	return version;
 }
 
 /* Until the thread of the client has brought a node back for the n-th time; it has 20 s. */
@@ -160,9 +121,9 @@ static void wait_for_return(struct rig *r, uint64_t n)
 	uint64_t losses, returns = 0;
 
 	for (unsigned i = 0; i < 20000 && returns < n; i++) {
-		client_losses(r->client, &losses, &returns);
+		client_losses(r->user.client, &losses, &returns);
 		nanosleep(&nap, NULL);
-		session_tend(r->session); /* lets go of what the old connection held */
+		session_tend(r->user.session); /* lets go of what the old connection held */
 	}
 	assert_int_equal(returns, n);
 }
@@ -171,12 +132,7 @@ static void check_pools(struct rig *r, uint64_t stored[NODES])
 {
 	const struct check_options at_rest = {0};
 
-	for (unsigned i = 0; i < NODES; i++) {
-		uint64_t live = assert_pool_clean(r->pool[i].name, &at_rest);
-
-		if (stored)
-			stored[i] = live;
-	}
+	pools_check(&r->pools, &at_rest, stored);
 }
 
 /* ---- where keys are ----------------------------------------------------------------------- */
@@ -196,11 +152,11 @@ static void test_keys(void **state)
 	for (unsigned n = 0; n < KEYS; n++)
 		assert_int_equal(version_of(&r, n), n % 3 ? 1 : 2);
 	for (unsigned n = 0; n < KEYS; n += 5) {
-		assert_int_equal(session_delete(r.session, key_of(n)), 0);
+		assert_int_equal(session_delete(r.user.session, user_key(n)), 0);
 		due[member_of(&r, n)]--;
 		assert_int_equal(version_of(&r, n), -1);
 	}
-	const struct cache_counters *count = session_counters(r.session);
+	const struct cache_counters *count = session_counters(r.user.session);
 
 	assert_int_equal(count->sets, KEYS + KEYS / 3);
 	assert_int_equal(count->gets, KEYS + KEYS / 5);
@@ -212,13 +168,14 @@ static void test_keys(void **state)
 
 		sum += stored[i];
 		/* Which member a pool is, its weight tells: they are of three sizes. */
-		while (r.record.member[member].weight != spread_weight(r.pool[i].plan.pool_bytes))
+		while (r.record.member[member].weight !=
+		       spread_weight(r.pools.pool[i].plan.pool_bytes))
 			member++;
 		assert_int_equal(stored[i], due[member]);
 	}
 	assert_int_equal(sum, KEYS - KEYS / 5);
 	attach(&r);
-	assert_int_equal(session_flush(r.session), 0);
+	assert_int_equal(session_flush(r.user.session), 0);
 	for (unsigned n = 0; n < KEYS; n++)
 		assert_int_equal(version_of(&r, n), -1);
 	close_rig(&r);
@@ -236,19 +193,23 @@ static void test_changes(void **state)
 		struct cache_value v;
 		uint64_t id = 0, number = 0;
 
-		assert_int_equal(session_store(r.session, key_of(n), CACHE_ADD, &item, &id), 0);
-		assert_int_equal(session_store(r.session, key_of(n), CACHE_ADD, &item, NULL),
+		assert_int_equal(session_store(r.user.session, user_key(n), CACHE_ADD, &item, &id),
+				 0);
+		assert_int_equal(session_store(r.user.session, user_key(n), CACHE_ADD, &item, NULL),
 				 FORGE_NOT_STORED);
 		item.cas_id = id;
-		assert_int_equal(session_store(r.session, key_of(n), CACHE_CAS, &item, &id), 0);
-		assert_int_equal(session_store(r.session, key_of(n), CACHE_CAS, &item, NULL),
+		assert_int_equal(session_store(r.user.session, user_key(n), CACHE_CAS, &item, &id),
+				 0);
+		assert_int_equal(session_store(r.user.session, user_key(n), CACHE_CAS, &item, NULL),
 				 FORGE_EXISTS);
-		assert_int_equal(session_arithmetic(r.session, key_of(n), &one, &number, &id), 0);
+		assert_int_equal(
+		    session_arithmetic(r.user.session, user_key(n), &one, &number, &id), 0);
 		assert_int_equal(number, 6);
-		assert_int_equal(session_get(r.session, key_of(n), &v), 0);
+		assert_int_equal(session_get(r.user.session, user_key(n), &v), 0);
 		assert_int_equal(v.cas_id, id);
-		assert_int_equal(session_delete_if(r.session, key_of(n), id + 1), FORGE_EXISTS);
-		assert_int_equal(session_delete_if(r.session, key_of(n), id), 0);
+		assert_int_equal(session_delete_if(r.user.session, user_key(n), id + 1),
+				 FORGE_EXISTS);
+		assert_int_equal(session_delete_if(r.user.session, user_key(n), id), 0);
 	}
 	detach(&r);
 	check_pools(&r, NULL); /* what came and left is counted in each, and adds up */
@@ -273,7 +234,7 @@ static void test_formed_at_once(void **state)
 			r.list[0] = '\0';
 			for (unsigned i = 0; i < NODES; i++)
 				snprintf(r.list + strlen(r.list), 80, "%s%s", i ? "," : "",
-					 r.pool[(i + child) % NODES].name);
+					 r.pools.pool[(i + child) % NODES].name);
 			attach(&r);
 			int wrong = 0;
 
@@ -308,7 +269,7 @@ static void test_loss(void **state)
 	open_rig(&r);
 	for (unsigned n = 0; n < KEYS; n++)
 		assert_int_equal(set(&r, n, 1), 0);
-	atomic_store(&r.cuts.connects_by_user, 0);
+	atomic_store(&r.pools.cuts.connects_by_user, 0);
 	cut_down(cut_of(&r, 1));
 	for (unsigned n = 0; n < KEYS; n++) {
 		int is_lost = member_of(&r, n) == 1;
@@ -320,12 +281,12 @@ static void test_loss(void **state)
 			refused += (unsigned)is_lost;
 		}
 		if (n % 4 == 1) {
-			assert_int_equal(session_delete(r.session, key_of(n)),
+			assert_int_equal(session_delete(r.user.session, user_key(n)),
 					 is_lost ? FORGE_E_NODE : 0);
 			refused += (unsigned)is_lost;
 		}
 	}
-	const struct cache_counters *count = session_counters(r.session);
+	const struct cache_counters *count = session_counters(r.user.session);
 
 	assert_int_equal(count->gets_lost, lost_keys);
 	assert_int_equal(count->changes_refused, refused);
@@ -345,8 +306,8 @@ static void test_loss(void **state)
 		assert_int_equal(version_of(&r, n), 3);
 	}
 	/* All that was spent on coming back the client's thread did. */
-	assert_int_equal(atomic_load(&r.cuts.connects_by_user), 0);
-	assert_true(atomic_load(&r.cuts.connects_by_others) > 0);
+	assert_int_equal(atomic_load(&r.pools.cuts.connects_by_user), 0);
+	assert_true(atomic_load(&r.pools.cuts.connects_by_others) > 0);
 	detach(&r);
 	check_pools(&r, NULL);
 	attach(&r);
@@ -379,36 +340,36 @@ static void test_connected_ahead(void **state)
 		cut_down(cut);
 		assert_int_equal(version_of(&r, n), -1);
 		/* What the connections held is let go of. */
-		session_tend(r.session);
+		session_tend(r.user.session);
 		if (round == 2) {
 			session_tend(second);
-			uint32_t refused = atomic_load(&r.cuts.connects_refused);
+			uint32_t refused = atomic_load(&r.pools.cuts.connects_refused);
 
 			/* One to look, one to delete by, none for the two sessions. */
 			atomic_store(&cut->connects_left, 3);
-			atomic_store(&r.cuts.connects_by_user, 0);
+			atomic_store(&r.pools.cuts.connects_by_user, 0);
 			atomic_store(&cut->is_down, 0);
-			while (atomic_load(&r.cuts.connects_refused) == refused)
+			while (atomic_load(&r.pools.cuts.connects_refused) == refused)
 				nap();
 			for (unsigned i = 0; i < KEYS; i++)
 				assert_int_equal(version_of(&r, i), -1);
-			assert_int_equal(atomic_load(&r.cuts.connects_by_user), 0);
-			client_losses(r.client, &losses, &returns);
+			assert_int_equal(atomic_load(&r.pools.cuts.connects_by_user), 0);
+			client_losses(r.user.client, &losses, &returns);
 			assert_int_equal(returns, 1);
 			atomic_store(&cut->connects_left, 0);
 		}
 		cut_up(cut);
 		for (unsigned i = 0; i < 20000 && returns < round; i++) {
-			client_losses(r.client, &losses, &returns);
+			client_losses(r.user.client, &losses, &returns);
 			nap();
 		}
 		assert_int_equal(returns, round);
-		if (round == 1 && session_open(r.client, &second, error, sizeof(error)))
+		if (round == 1 && session_open(r.user.client, &second, error, sizeof(error)))
 			fail_msg("%s", error);
-		atomic_store(&r.cuts.connects_by_user, 0);
+		atomic_store(&r.pools.cuts.connects_by_user, 0);
 		assert_int_equal(version_of(&r, n), round);
 		assert_int_equal(session_tend(second), 0);
-		assert_int_equal(atomic_load(&r.cuts.connects_by_user), 0);
+		assert_int_equal(atomic_load(&r.pools.cuts.connects_by_user), 0);
 	}
 	session_close(second);
 	detach(&r);
@@ -429,7 +390,7 @@ static void test_too_many_refused(void **state)
 	cut_down(cut_of(&r, 2));
 	for (; refused <= REFUSED_KEYS_MAX; n++)
 		if (member_of(&r, n) == 2) {
-			assert_int_equal(session_delete(r.session, key_of(n)), FORGE_E_NODE);
+			assert_int_equal(session_delete(r.user.session, user_key(n)), FORGE_E_NODE);
 			refused++;
 		}
 	cut_up(cut_of(&r, 2));
@@ -448,7 +409,7 @@ static void test_refused_flush(void **state)
 	for (unsigned i = 0; i < 300; i++)
 		assert_int_equal(set(&r, i, 1), 0);
 	cut_down(cut_of(&r, 0));
-	assert_int_equal(session_flush(r.session), FORGE_E_NODE);
+	assert_int_equal(session_flush(r.user.session), FORGE_E_NODE);
 	cut_up(cut_of(&r, 0));
 	wait_for_return(&r, 1);
 	for (unsigned i = 0; i < 300; i++)
@@ -478,9 +439,10 @@ static void test_half_way(void **state)
 			assert_int_equal(set(&r, n, 1), 0);
 			atomic_store(&cut->last_lands, (int)(kind & 1));
 			atomic_store(&cut->verbs_left, verb);
-			status = kind & 2 ? session_delete(r.session, key_of(n)) : set(&r, n, 2);
+			status =
+			    kind & 2 ? session_delete(r.user.session, user_key(n)) : set(&r, n, 2);
 			atomic_store(&cut->verbs_left, 0);
-			client_losses(r.client, &losses, &returns);
+			client_losses(r.user.client, &losses, &returns);
 			if (status != FORGE_E_NODE)
 				break;
 			cuts++;
@@ -509,10 +471,10 @@ static void test_all_lost(void **state)
 	for (unsigned i = 0; i < NODES; i++)
 		cut_down(cut_of(&r, i));
 	for (unsigned n = 0; n < 100; n++)
-		session_get(r.session, key_of(n), &v);
+		session_get(r.user.session, user_key(n), &v);
 	for (unsigned n = 0; n < 100; n++)
-		assert_int_equal(session_get(r.session, key_of(n), &v), FORGE_E_NODE);
-	assert_int_equal(session_tend(r.session), FORGE_E_NODE);
+		assert_int_equal(session_get(r.user.session, user_key(n), &v), FORGE_E_NODE);
+	assert_int_equal(session_tend(r.user.session), FORGE_E_NODE);
 	for (unsigned i = 0; i < NODES; i++)
 		cut_up(cut_of(&r, i));
 	wait_for_return(&r, NODES);
@@ -527,15 +489,15 @@ static void test_alone(void **state)
 	struct cache_value v;
 
 	make_pools(&r);
-	snprintf(r.list, sizeof(r.list), "%s", r.pool[0].name);
+	snprintf(r.list, sizeof(r.list), "%s", r.pools.pool[0].name);
 	attach(&r);
 	assert_int_equal(set(&r, 1, 1), 0);
 	assert_int_equal(set(&r, 2, 1), 0);
-	struct cut *cut = cuts_of(&r.cuts, client_pool(r.client)->pool_id);
+	struct cut *cut = cuts_of(&r.pools.cuts, client_pool(r.user.client)->pool_id);
 
 	cut_down(cut);
-	assert_int_equal(session_get(r.session, key_of(1), &v), FORGE_E_NODE);
-	assert_int_equal(session_delete(r.session, key_of(2)), FORGE_E_NODE);
+	assert_int_equal(session_get(r.user.session, user_key(1), &v), FORGE_E_NODE);
+	assert_int_equal(session_delete(r.user.session, user_key(2)), FORGE_E_NODE);
 	cut_up(cut);
 	wait_for_return(&r, 1);
 	assert_int_equal(version_of(&r, 1), 1);
@@ -574,10 +536,10 @@ static void wait_for_loss(struct rig *r)
 
 	for (unsigned i = 0; i < 20000 && status != FORGE_E_NODE; i++) {
 		nanosleep(&nap, NULL);
-		status = session_get(r->session, key_of(1), &v);
+		status = session_get(r->user.session, user_key(1), &v);
 	}
 	assert_int_equal(status, FORGE_E_NODE);
-	assert_int_equal(client_members_up(r->client), 0);
+	assert_int_equal(client_members_up(r->user.client), 0);
 }
 
 /* By a client that has come since. */
@@ -601,14 +563,14 @@ static void test_name_is_watched(void **state)
 {
 	struct rig r = {0};
 	struct client_options options = {
-	    .session_count = 2, .wrap = cuts_wrap, .wrap_context = &r.cuts, .watch_name = 1};
+	    .session_count = 2, .wrap = cuts_wrap, .wrap_context = &r.pools.cuts, .watch_name = 1};
 
 	snprintf(r.list, sizeof(r.list), "shm:/forge-nodes-%ld", (long)getpid());
 	struct node *node = start_node(r.list, false);
 
-	r.cuts.user = pthread_self();
-	if (client_open(r.list, &options, &r.client, error, sizeof(error)) ||
-	    session_open(r.client, &r.session, error, sizeof(error)))
+	r.pools.cuts.user = pthread_self();
+	if (client_open(r.list, &options, &r.user.client, error, sizeof(error)) ||
+	    session_open(r.user.client, &r.user.session, error, sizeof(error)))
 		fail_msg("%s", error);
 	assert_int_equal(set(&r, 1, 1), 0);
 	/* A node that leaves its pool is no loss, nor is the next one. */
@@ -641,7 +603,7 @@ static void test_open_without(void **state)
 {
 	struct rig r;
 	struct client_options options = {
-	    .session_count = 1, .wrap = cuts_wrap, .wrap_context = &r.cuts, .seed = 2};
+	    .session_count = 1, .wrap = cuts_wrap, .wrap_context = &r.pools.cuts, .seed = 2};
 	struct client *other;
 
 	open_rig(&r);
@@ -702,8 +664,7 @@ static void test_lost_at_opening(void **state)
 		client_close(client);
 		assert_true(at < 1000);
 	}
-	for (unsigned i = 0; i < NODES; i++)
-		own_pool_forget(&r.pool[i]);
+	pools_forget(&r.pools);
 }
 
 static void test_times(void **state)
@@ -715,31 +676,33 @@ static void test_times(void **state)
 	for (unsigned i = 0; i < NODES; i++) {
 		struct shm_map *map;
 
-		assert_int_equal(shm_map_open(r.pool[i].name, 0, error, sizeof(error), &map), 0);
+		assert_int_equal(shm_map_open(r.pools.pool[i].name, 0, error, sizeof(error), &map),
+				 0);
 		((struct layout_superblock *)shm_map_base(map))->time.base_ms =
 		    UINT64_C(1000000) * (i * i + 1);
 		shm_map_close(map);
 	}
 	attach(&r);
 	for (unsigned n = 0; n < 60; n++) {
-		uint64_t expiry = session_expiry_in(r.session, n % 2 ? 50 : 50000);
+		uint64_t expiry = session_expiry_in(r.user.session, n % 2 ? 50 : 50000);
 		struct cache_value v;
 
-		assert_int_equal(session_set(r.session, key_of(n),
+		assert_int_equal(session_set(r.user.session, user_key(n),
 					     &(struct cache_item){
 						 .value = "v", .bytes = 1, .expiry_ms = expiry}),
 				 0);
-		assert_int_equal(session_get(r.session, key_of(n), &v), 0);
+		assert_int_equal(session_get(r.user.session, user_key(n), &v), 0);
 		assert_int_equal(v.expiry_ms, expiry);
-		assert_int_equal(session_touch(r.session, key_of(n), expiry + 1, &v), 0);
-		assert_int_equal(session_get(r.session, key_of(n), &v), 0);
+		assert_int_equal(session_touch(r.user.session, user_key(n), expiry + 1, &v), 0);
+		assert_int_equal(session_get(r.user.session, user_key(n), &v), 0);
 		assert_int_equal(v.expiry_ms, expiry + 1);
 	}
 	nanosleep(&nap, NULL);
 	for (unsigned n = 0; n < 60; n++) {
 		struct cache_value v;
 
-		assert_int_equal(session_get(r.session, key_of(n), &v), n % 2 ? FORGE_MISS : 0);
+		assert_int_equal(session_get(r.user.session, user_key(n), &v),
+				 n % 2 ? FORGE_MISS : 0);
 	}
 	close_rig(&r);
 }

@@ -14,9 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/own_pool.h"
 #include "client/flows.h"
-#include "support/clean.h"
+#include "support/pools.h"
 
 #define NODES 4u
 #define KEYS  400u
@@ -115,19 +114,12 @@ static int wrap(void *context, uint64_t pool_id, struct fab *inner, struct fab *
 	return 0;
 }
 
-static struct cache_key key_of(unsigned n)
-{
-	static char text[32];
-
-	return (struct cache_key){text, (uint32_t)snprintf(text, sizeof(text), "key-%u", n)};
-}
-
 static void fill(struct session *s)
 {
 	const struct cache_item item = {.value = "v", .bytes = 1};
 
 	for (unsigned n = 0; n < KEYS; n++)
-		assert_int_equal(session_set(s, key_of(n), &item), 0);
+		assert_int_equal(session_set(s, user_key(n), &item), 0);
 }
 
 static void expect_empty(struct session *s)
@@ -135,7 +127,7 @@ static void expect_empty(struct session *s)
 	struct cache_value v;
 
 	for (unsigned n = 0; n < KEYS; n++)
-		assert_int_equal(session_get(s, key_of(n), &v), FORGE_MISS);
+		assert_int_equal(session_get(s, user_key(n), &v), FORGE_MISS);
 }
 
 static int flow_status = 1;
@@ -148,25 +140,21 @@ static MAY_WAIT void flush_in_flow(struct flow *f)
 
 static void test_flush_at_once(void **state)
 {
-	struct own_pool pool[NODES];
+	const struct check_options at_rest = {0};
+	struct pools pools;
+	struct user user;
 	struct gather gather = {0};
 	struct client_options options = {.wrap = wrap, .wrap_context = &gather, .seed = 1};
-	struct client *client;
-	struct session *s;
 	struct flows flows;
-	char list[NODES * 80] = "", error[512];
 
-	for (unsigned i = 0; i < NODES; i++) {
-		struct plan_wish wish = {
-		    .pool_bytes = 8u << 20, .object_bytes = 100, .cn_max = 8, .policy = "forge"};
+	pools_make_alike(
+	    &pools, NODES,
+	    &(struct plan_wish){
+		.pool_bytes = 8u << 20, .object_bytes = 100, .cn_max = 8, .policy = "forge"});
+	gather.fence = plan_fence_address(&pools.pool[0].plan);
+	user_attach(&user, pools.list, &options);
+	struct session *s = user.session;
 
-		assert_int_equal(own_pool_create(&pool[i], &wish, error, sizeof(error)), 0);
-		snprintf(list + strlen(list), 80, "%s%.70s", i ? "," : "", pool[i].name);
-		gather.fence = plan_fence_address(&pool[i].plan);
-	}
-	if (client_open(list, &options, &client, error, sizeof(error)) ||
-	    session_open(client, &s, error, sizeof(error)))
-		fail_msg("%s", error);
 	fill(s);
 	assert_int_equal(session_flush(s), 0);
 	expect_empty(s);
@@ -181,14 +169,9 @@ static void test_flush_at_once(void **state)
 	for (unsigned i = 0; i < NODES; i++)
 		assert_int_equal(gather.begun[i], 2);
 	assert_int_equal(gather.gave_up, 0);
-	session_close(s);
-	client_close(client);
-	for (unsigned i = 0; i < NODES; i++) {
-		const struct check_options at_rest = {0};
-
-		assert_pool_clean(pool[i].name, &at_rest);
-		own_pool_forget(&pool[i]);
-	}
+	user_detach(&user);
+	pools_check(&pools, &at_rest, NULL);
+	pools_forget(&pools);
 }
 
 int main(void)

@@ -22,25 +22,23 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/client.h"
 #include "made_pool.h"
 #include "policy/policy.h"
 #include "served.h"
 #include "support/clean.h"
+#include "support/pools.h"
 
 #define NODES 3u
 #define KEYS  60u
 #define FORKS 40u
 
 static const char *program;
-static char error[512];
 
 struct rig {
 	char pool[NODES][MADE_POOL_NAME_BYTES];
 	struct served served[NODES]; /* but for the first */
 	char list[1024];
-	struct client *client;
-	struct session *session;
+	struct user user;
 };
 
 static const char *const schemes[NODES] = {NULL, "unix", "tcp"};
@@ -49,15 +47,12 @@ static void attach(struct rig *r)
 {
 	const struct client_options options = {.session_count = 1};
 
-	if (client_open(r->list, &options, &r->client, error, sizeof(error)) ||
-	    session_open(r->client, &r->session, error, sizeof(error)))
-		fail_msg("%s", error);
+	user_attach(&r->user, r->list, &options);
 }
 
 static void detach(struct rig *r)
 {
-	session_close(r->session);
-	client_close(r->client);
+	user_detach(&r->user);
 }
 
 static void rig_open(struct rig *r)
@@ -96,29 +91,15 @@ static void rig_close(struct rig *r)
 	}
 }
 
-static struct cache_key key_of(unsigned n)
+static int set(struct rig *r, unsigned n, int version)
 {
-	static char text[32];
-
-	return (struct cache_key){text, (uint32_t)snprintf(text, sizeof(text), "key-%u", n)};
+	return user_set(&r->user, n, version);
 }
 
-static int set(struct rig *r, unsigned n, uint32_t version)
+/* -1 for a miss; else the version, or an error. */
+static int version_of(struct rig *r, unsigned n)
 {
-	return session_set(r->session, key_of(n),
-			   &(struct cache_item){.value = &version, .bytes = sizeof(version)});
-}
-
-/* The version, 0 for a miss, or an error. */
-static int64_t version_of(struct rig *r, unsigned n)
-{
-	struct cache_value v;
-	uint32_t version = 0;
-	int status = session_get(r->session, key_of(n), &v);
-
-	if (status == 0 && v.bytes == sizeof(version))
-		memcpy(&version, v.data, sizeof(version));
-	return status < 0 ? (int64_t)status : (int64_t)version;
+	return user_get(&r->user, n);
 }
 
 /* Of keys on every node.  How many calls were not refused. */
@@ -128,13 +109,14 @@ static int not_refused(struct rig *r)
 	int wrong = 0;
 
 	for (unsigned n = 0; n < KEYS; n++) {
-		wrong += session_get(r->session, key_of(n), &v) != FORGE_E_FORKED;
+		wrong += session_get(r->user.session, user_key(n), &v) != FORGE_E_FORKED;
 		wrong += set(r, n, 99) != FORGE_E_FORKED;
-		wrong += session_delete(r->session, key_of(n)) != FORGE_E_FORKED;
-		wrong += session_touch(r->session, key_of(n), 0, NULL) != FORGE_E_FORKED;
+		wrong += session_delete(r->user.session, user_key(n)) != FORGE_E_FORKED;
+		wrong +=
+		    session_touch(r->user.session, user_key(n), 0, NULL) != FORGE_E_FORKED;
 	}
-	wrong += session_flush(r->session) != FORGE_E_FORKED;
-	wrong += session_tend(r->session) != FORGE_E_FORKED;
+	wrong += session_flush(r->user.session) != FORGE_E_FORKED;
+	wrong += session_tend(r->user.session) != FORGE_E_FORKED;
 	return wrong;
 }
 
@@ -167,7 +149,7 @@ static void test_child_is_refused(void **state)
 	struct rig r;
 
 	rig_open(&r);
-	for (uint32_t version = 1; version <= 4; version++) {
+	for (int version = 1; version <= 4; version++) {
 		for (unsigned n = 0; n < KEYS; n++)
 			assert_int_equal(set(&r, n, version), 0);
 		fork_and_refuse(&r, version % 2);
@@ -176,7 +158,7 @@ static void test_child_is_refused(void **state)
 	}
 	uint64_t losses, returns;
 
-	client_losses(r.client, &losses, &returns);
+	client_losses(r.user.client, &losses, &returns);
 	assert_int_equal(losses, 0);
 	rig_close(&r);
 }
@@ -219,7 +201,7 @@ static void test_while_a_node_is_lost(void **state)
 		assert_int_equal(set(&r, n, 1), 0);
 	served_end(&r.served[1], SIGKILL);
 	for (unsigned n = 0; n < KEYS; n++)
-		lost += version_of(&r, n) == 0;
+		lost += version_of(&r, n) == -1;
 	assert_true(lost > 0 && lost < KEYS);
 	for (unsigned i = 0; i < FORKS; i++)
 		fork_and_refuse(&r, i % 2);
@@ -231,8 +213,8 @@ static void test_while_a_node_is_lost(void **state)
 	r.served[1] = again;
 	for (unsigned i = 0; i < 20000 && returns == 0; i++) {
 		fork_and_refuse(&r, i % 2);
-		session_tend(r.session);
-		client_losses(r.client, &losses, &returns);
+		session_tend(r.user.session);
+		client_losses(r.user.client, &losses, &returns);
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
 	assert_int_equal(losses, 1);
