@@ -6,8 +6,13 @@
  * version, and says before and after each what it does; a reader that finds a value holds it
  * against what had been acknowledged before it asked, and against what it found before.  So a value
  * that a new owner has replaced must never be found at the old one, whichever client goes by which
- * map, and whatever took the key back and forth.  No memory node is lost, so errors are only those
- * of a machine so busy that what an operation waits for takes more than a second; they are counted.
+ * map, and whatever took the key back and forth.
+ *
+ * No memory node is lost, so an operation may end with an error only where what it waits for takes
+ * more than a second, on a machine that is so busy.  Nobody else can tell how long the client had
+ * no map, but each thread can say what would prove that it had one: FORGE_E_SPREAD is permitted
+ * only to who has not done a whole operation in the second before; FORGE_E_NODE only to who waited
+ * for a second himself, or where some node came more than a second ago and may not be reached yet.
  *
  *	mt_members [CHANGES]	60 by default
  */
@@ -47,23 +52,23 @@ struct shared {
 	struct pools pools;
 	struct client *client[CLIENTS];
 	struct known known[CLIENTS * WRITERS][KEYS];
+	/* When the change began that made it a member; those at the beginning are there. */
+	_Atomic uint64_t came_ns[NODES];
 	_Atomic int stopping;
 	_Atomic uint64_t operations, hits, late;
 };
 
-static int is_late(struct shared *s, int status)
-{
-	int is = status == FORGE_E_SPREAD || status == FORGE_E_NODE;
-
-	atomic_fetch_add_explicit(&s->late, (uint64_t)is, memory_order_relaxed);
-	return is;
-}
+/* How long the client waits: FOLLOW_PATIENCE_NS (client/inside.h). */
+#define PATIENCE_NS UINT64_C(1000000000)
 
 struct thread {
 	struct shared *shared;
 	uint32_t index;
 	int writer; /* whose keys it has; -1: a reader of all */
 	pthread_t thread;
+	uint64_t begun_ns; /* its operation */
+	uint64_t done_ns;  /* and when the last one that was done had begun */
+	uint64_t first_ns; /* when the first of the nodes had come that were there then */
 	uint32_t seen[CLIENTS * WRITERS][KEYS];
 	char failure[200];
 };
@@ -80,6 +85,49 @@ static int fail_thread(struct thread *t, const char *what, uint32_t writer, uint
 	return -1;
 }
 
+static uint64_t now_ns(void)
+{
+	return clock_now_ns(clock_monotonic());
+}
+
+/* What may be late then is looked at before, for it may have left afterwards. */
+static void begin(struct thread *t)
+{
+	t->begun_ns = now_ns();
+	t->first_ns = UINT64_MAX;
+	for (unsigned i = 0; i < NODES; i++)
+		t->first_ns = min_u64(t->first_ns, atomic_load(&t->shared->came_ns[i]));
+}
+
+/* Was it given up for a reason?  1: yes; 0: it was done; -1: for none. */
+static int given_up(struct thread *t, int status)
+{
+	uint64_t now = now_ns();
+	int is_permitted;
+
+	if (status == FORGE_E_SPREAD)
+		is_permitted = now - t->done_ns >= PATIENCE_NS;
+	else if (status == FORGE_E_NODE)
+		is_permitted = now - t->begun_ns >= PATIENCE_NS || now - PATIENCE_NS >= t->first_ns;
+	else {
+		t->done_ns = t->begun_ns;
+		return 0;
+	}
+	atomic_fetch_add_explicit(&t->shared->late, 1, memory_order_relaxed);
+	return is_permitted ? 1 : -1;
+}
+
+/* The reason is missing. */
+static int fail_early(struct thread *t, const char *what, int status)
+{
+	snprintf(t->failure, sizeof(t->failure),
+		 "thread %u: %s: status %d after %.1f ms, %.1f ms after the last one that was done "
+		 "had begun",
+		 t->index, what, status, (double)(now_ns() - t->begun_ns) / 1e6,
+		 (double)(now_ns() - t->done_ns) / 1e6);
+	return -1;
+}
+
 static int get(struct thread *t, struct session *s, uint32_t writer, uint32_t n)
 {
 	struct known *k = &t->shared->known[writer][n];
@@ -87,9 +135,14 @@ static int get(struct thread *t, struct session *s, uint32_t writer, uint32_t n)
 	uint32_t least = (uint32_t)max_u64(atomic_load(&k->least), *seen), version;
 	struct cache_value v;
 	char text[32];
-	int status = session_get(s, key_of(text, sizeof(text), writer, n), &v);
 
-	if (status == FORGE_MISS || is_late(t->shared, status))
+	begin(t);
+	int status = session_get(s, key_of(text, sizeof(text), writer, n), &v);
+	int is_given_up = given_up(t, status);
+
+	if (is_given_up)
+		return is_given_up < 0 ? fail_early(t, "Get", status) : 0;
+	if (status == FORGE_MISS)
 		return 0;
 	if (status || v.bytes != sizeof(version))
 		return fail_thread(t, "Get", writer, n, status);
@@ -114,14 +167,17 @@ static int change(struct thread *t, struct session *s, uint32_t n, int is_delete
 	struct cache_key key = key_of(text, sizeof(text), writer, n);
 
 	atomic_store(&k->begun, version);
+	begin(t);
 	int status =
 	    is_delete
 		? session_delete(s, key)
 		: session_set(s, key,
 			      &(struct cache_item){.value = &version, .bytes = sizeof(version)});
 
-	if (is_late(t->shared, status))
-		return 0;
+	int is_given_up = given_up(t, status);
+
+	if (is_given_up)
+		return is_given_up < 0 ? fail_early(t, is_delete ? "Delete" : "Set", status) : 0;
 	if (status && !(is_delete && status == FORGE_MISS))
 		return fail_thread(t, is_delete ? "Delete" : "Set", writer, n, status);
 	atomic_store(&k->least, version + (is_delete != 0));
@@ -137,6 +193,7 @@ static void *work(void *argument)
 	int status = 0;
 
 	prng_seed(&prng, t->index);
+	t->done_ns = now_ns();
 	if (session_open(shared->client[t->index % CLIENTS], &s, t->failure, sizeof(t->failure)))
 		return NULL;
 	while (!status && !atomic_load(&shared->stopping)) {
@@ -159,10 +216,23 @@ static void nap(void *prng)
 	nanosleep(&(struct timespec){.tv_nsec = (long)(prng_u64(prng) % 3000000)}, NULL);
 }
 
+/* Who leaves may be sought by the map of before until that change is over. */
+static void change_to(struct shared *s, struct respread *r, unsigned *before)
+{
+	for (unsigned i = 0; i < NODES; i++)
+		if ((r->which & ~*before) >> i & 1)
+			atomic_store(&s->came_ns[i], now_ns());
+		else if (!((r->which | *before) >> i & 1))
+			atomic_store(&s->came_ns[i], UINT64_MAX); /* it has left before */
+	*before = r->which;
+	respread(r);
+}
+
 /* Every fourth change is cut off, and followed by one that ends it. */
 static void change_members(struct shared *s)
 {
 	struct prng prng;
+	unsigned before = 3;
 
 	prng_seed(&prng, 7);
 	for (uint64_t i = 0; i < changes_wanted; i++) {
@@ -174,13 +244,13 @@ static void change_members(struct shared *s)
 
 		if (i % 4 == 3) {
 			r.is_cut_off = 1;
-			respread(&r);
+			change_to(s, &r, &before);
 			nap(&prng);
 			r.is_cut_off = 0;
 			r.is_forced = 1;
 			r.which = 1 + (unsigned)(prng_u64(&prng) % ((1 << NODES) - 1));
 		}
-		respread(&r);
+		change_to(s, &r, &before);
 		for (unsigned n = 0; n < 5; n++)
 			nap(&prng);
 	}
@@ -197,6 +267,8 @@ static void open_all(struct shared *s, struct thread *threads)
 		.pool_bytes = 8u << 20, .object_bytes = 40, .cn_max = 16, .policy = "forge"});
 	/* Of the first two alone: how to reach the others they learn from the record. */
 	pools_list(&s->pools, 3, list);
+	for (unsigned i = 0; i < NODES; i++)
+		atomic_store(&s->came_ns[i], UINT64_MAX);
 	for (unsigned i = 0; i < CLIENTS; i++)
 		if (client_open(list, &options, &s->client[i], error, sizeof(error)))
 			fail_msg("%s", error);

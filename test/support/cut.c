@@ -8,6 +8,7 @@ struct cut_fab {
 	struct fab_base base;
 	struct fab *inner;
 	struct cut *cut;
+	const struct cuts *cuts;
 	uint32_t times;
 };
 
@@ -44,10 +45,22 @@ static int is_last(struct cut *cut)
 	return left == 1;
 }
 
+static void play_interlude(const struct cut_fab *c)
+{
+	cut_interlude_fn interlude;
+
+	if (!pthread_equal(pthread_self(), c->cuts->user) || !c->cut->interlude)
+		return;
+	interlude = c->cut->interlude;
+	c->cut->interlude = NULL;
+	interlude(c->cut->interlude_context);
+}
+
 static void cut_post(struct fab *f, struct fab_op *ops, unsigned n)
 {
 	struct cut_fab *c = (struct cut_fab *)f;
 
+	play_interlude(c);
 	for (unsigned i = 0; i < n; i++) {
 		int is_dead = atomic_load(&c->cut->times) != c->times;
 
@@ -99,8 +112,13 @@ int cuts_wrap(void *context, uint64_t pool_id, struct fab *inner, struct fab **o
 	assert(c && fab_caps(inner)->completes_at_post);
 	if (pthread_equal(pthread_self(), cuts->user))
 		atomic_fetch_add(&cuts->connects_by_user, 1);
-	else
+	else {
+		cut_interlude_fn interlude = atomic_exchange(&cut->connect_interlude, NULL);
+
 		atomic_fetch_add(&cuts->connects_by_others, 1);
+		if (interlude)
+			interlude(cut->interlude_context);
+	}
 	c->times = atomic_load(&cut->times);
 	if (!may_connect(cut)) {
 		atomic_fetch_add(&cuts->connects_refused, 1);
@@ -111,6 +129,7 @@ int cuts_wrap(void *context, uint64_t pool_id, struct fab *inner, struct fab **o
 	c->base = (struct fab_base){.provider = &provider, .caps = *fab_caps(inner)};
 	c->inner = inner;
 	c->cut = cut;
+	c->cuts = cuts;
 	*out = (struct fab *)c;
 	return 0;
 }

@@ -15,6 +15,8 @@
 
 #define CUTS_MAX 8u
 
+typedef void (*cut_interlude_fn)(void *context);
+
 struct cut {
 	_Atomic uint64_t pool_id; /* 0: not seen yet */
 	_Atomic int is_down;
@@ -24,6 +26,17 @@ struct cut {
 	_Atomic int last_lands; /* that verb takes effect, and fails all the same */
 	/* So many more connections can be made, less one; 0: any number. */
 	_Atomic uint32_t connects_left;
+	/*
+	 * Called once, before the next verb that the user's thread posts there, which waits for it;
+	 * NULL: nothing is.  That thread's alone.
+	 */
+	cut_interlude_fn interlude;
+	void *interlude_context;
+	/*
+	 * The same, before another thread's next connection is made, in that thread.  Set before it
+	 * can be.
+	 */
+	_Atomic(cut_interlude_fn) connect_interlude;
 };
 
 struct cuts {

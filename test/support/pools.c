@@ -12,11 +12,6 @@
 
 #include "support/clean.h"
 
-struct value {
-	unsigned key;
-	int version;
-};
-
 static void make(struct pools *p, unsigned count, const struct plan_wish *wish, uint64_t step)
 {
 	char error[512];
@@ -106,7 +101,7 @@ struct cache_key user_key(unsigned n)
 
 int user_set(struct user *u, unsigned n, int version)
 {
-	const struct value value = {n, version};
+	const struct user_value value = {n, version};
 
 	return session_set(u->session, user_key(n),
 			   &(struct cache_item){.value = &value, .bytes = sizeof(value)});
@@ -115,7 +110,7 @@ int user_set(struct user *u, unsigned n, int version)
 int user_get(struct user *u, unsigned n)
 {
 	struct cache_value v;
-	struct value value;
+	struct user_value value;
 	int status = session_get(u->session, user_key(n), &v);
 
 	if (status)

@@ -57,7 +57,12 @@ void user_detach(struct user *);
 /* "key-N"; until the next call. */
 struct cache_key user_key(unsigned n);
 
-/* Of a value that says which key and version it is. */
+/* A value, which says which key's and version it is. */
+struct user_value {
+	unsigned key;
+	int version;
+};
+
 int user_set(struct user *, unsigned n, int version);
 
 /* -1: a miss; else the version, or what went wrong. */

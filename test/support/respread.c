@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <string.h>
 #include <time.h>
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "cache/cn.h"
 #include "client/name.h"
 #include "fabric/shm.h"
@@ -135,12 +137,34 @@ void respread(const struct respread *r)
 		node_close(&nodes[i]);
 }
 
-void respread_record(const char *name, struct spread_record *out)
+void respread_learn(const char *name, struct respread_now *out)
 {
 	static struct node n;
 
 	node_open(&n, name);
 	assert_non_null(n.view.record);
-	*out = *n.view.record;
+	out->record = *n.view.record;
 	node_close(&n);
+	spread_table(&out->record, out->table);
+}
+
+uint64_t respread_id_of(const struct respread_now *now, const char *name)
+{
+	for (uint32_t i = 0; i < now->record.member_count; i++)
+		if (strcmp(spread_record_name(&now->record, i), name) == 0)
+			return now->record.member[i].id;
+	fail_msg("%s is no member", name);
+	return 0;
+}
+
+unsigned respread_node_of(const struct respread_now *now, const char *const *names, unsigned count,
+			  struct cache_key key)
+{
+	uint32_t member = now->table[spread_partition(hash_key(key.data, key.bytes))];
+
+	for (unsigned i = 0; i < count; i++)
+		if (strcmp(spread_record_name(&now->record, member), names[i]) == 0)
+			return i;
+	fail_msg("no node has the key %.*s", (int)key.bytes, (const char *)key.data);
+	return 0;
 }

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "cache/cache.h"
 #include "layout/spread.h"
 
 #define RESPREAD_NODES_MAX 8u
@@ -28,7 +29,19 @@ struct respread {
 /* All of it; fails the test that calls it. */
 void respread(const struct respread *);
 
-/* What the first node says of it. */
-void respread_record(const char *name, struct spread_record *out);
+/* Who has which key, as the node of that name says. */
+struct respread_now {
+	struct spread_record record;
+	uint8_t table[SPREAD_PARTITIONS];
+};
+
+void respread_learn(const char *name, struct respread_now *out);
+
+/* The id of the member with that name, which its pool had before it was one. */
+uint64_t respread_id_of(const struct respread_now *, const char *name);
+
+/* Which of the names has the key; none fails the test. */
+unsigned respread_node_of(const struct respread_now *, const char *const *names, unsigned count,
+			  struct cache_key);
 
 #endif

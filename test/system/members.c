@@ -18,7 +18,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/hash.h"
 #include "support/pools.h"
 #include "support/respread.h"
 
@@ -47,31 +46,18 @@ static void change_to(struct pools *p, unsigned which)
 	respread(&(struct respread){.names = p->names, .count = NODES, .which = which});
 }
 
-/* The node that has the key, by what the node `by` says. */
-struct spread_now {
-	struct spread_record record;
-	uint8_t table[SPREAD_PARTITIONS];
-};
-
-static const struct spread_now *learn(const struct pools *p, unsigned by)
+/* What the node `by` says. */
+static const struct respread_now *learn(const struct pools *p, unsigned by)
 {
-	static struct spread_now now;
+	static struct respread_now now;
 
-	respread_record(p->names[by], &now.record);
-	spread_table(&now.record, now.table);
+	respread_learn(p->names[by], &now);
 	return &now;
 }
 
-static unsigned node_of(const struct pools *p, const struct spread_now *s, unsigned n)
+static unsigned node_of(const struct pools *p, const struct respread_now *now, unsigned n)
 {
-	struct cache_key key = user_key(n);
-	uint32_t member = s->table[spread_partition(hash_key(key.data, key.bytes))];
-
-	for (unsigned i = 0; i < NODES; i++)
-		if (strcmp(spread_record_name(&s->record, member), p->names[i]) == 0)
-			return i;
-	fail_msg("no node has key %u", n);
-	return 0;
+	return respread_node_of(now, p->names, NODES, user_key(n));
 }
 
 /* ---- what is kept ------------------------------------------------------------------------- */
@@ -92,8 +78,8 @@ static void test_comes_and_goes(void **state)
 		assert_int_equal(user_set(&u, n, 1), 0);
 	change_to(&p, 7);
 	for (unsigned n = 0; n < KEYS; n++) {
-		const struct spread_now *s = n ? NULL : learn(&p, 0);
-		static const struct spread_now *now;
+		const struct respread_now *s = n ? NULL : learn(&p, 0);
+		static const struct respread_now *now;
 		int has_moved;
 
 		now = s ? s : now;
@@ -202,7 +188,7 @@ static void wait_for_map(struct user *u)
 struct early {
 	struct pools *p;
 	struct user old, new;
-	struct spread_now before, after;
+	struct respread_now before, after;
 	unsigned calls, key;
 };
 
@@ -317,7 +303,7 @@ static void test_cannot_be_reached(void **state)
 	for (unsigned n = 0; n < KEYS; n++)
 		assert_int_equal(user_set(&u, n, 1), 0);
 	change_to(&p, 11);
-	const struct spread_now *s = NULL;
+	const struct respread_now *s = NULL;
 
 	for (unsigned n = 0; n < KEYS; n++) {
 		int found = user_get(&u, n), status = user_set(&u, n, 2);
@@ -339,6 +325,51 @@ static void test_cannot_be_reached(void **state)
 		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 	for (unsigned n = 0; n < KEYS; n++)
 		assert_int_equal(user_set(&u, n, 3), 0);
+	user_detach(&u);
+	end_pools(&p);
+}
+
+struct again {
+	struct pools *p;
+	unsigned calls;
+};
+
+static void change_again(void *context)
+{
+	struct again *a = context;
+
+	a->calls++;
+	change_to(a->p, 5);
+}
+
+/*
+ * The third comes, and when the client is about to reach it another one leaves, so that the third
+ * is of the next epoch already.  Changes of its keys wait all the same: it is not lost.
+ */
+static void test_changed_while_coming(void **state)
+{
+	struct pools p;
+	struct user u;
+	struct again again = {.p = &p};
+	unsigned n = 0;
+
+	pools_make(&p, NODES);
+	attach(&u, &p, 3);
+	for (unsigned i = 0; i < KEYS; i++)
+		assert_int_equal(user_set(&u, i, 1), 0);
+	change_to(&p, 7);
+	const struct respread_now *now = learn(&p, 0);
+
+	while (node_of(&p, now, n) != 2)
+		n++;
+	struct cut *cut = cuts_of(&p.cuts, respread_id_of(now, p.names[2]));
+
+	cut->interlude_context = &again;
+	atomic_store(&cut->connect_interlude, change_again);
+	assert_int_equal(user_set(&u, n, 2), 0);
+	assert_int_equal(again.calls, 1);
+	assert_int_equal(user_get(&u, n), 2);
+	assert_int_equal(client_member_count(u.client), 2);
 	user_detach(&u);
 	end_pools(&p);
 }
@@ -409,6 +440,7 @@ int main(void)
 	    cmocka_unit_test(test_not_before_its_time),
 	    cmocka_unit_test(test_cut_off),
 	    cmocka_unit_test(test_cannot_be_reached),
+	    cmocka_unit_test(test_changed_while_coming),
 	    cmocka_unit_test(test_names_are_not_believed),
 	    cmocka_unit_test(test_taken_by_another_cache),
 	};
