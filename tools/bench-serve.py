@@ -6,10 +6,12 @@ does falls on all alike.  All servers are started anew for each round, one after
 because what a request costs depends on where in memory a server happens to lie: by up to 40 %
 between two starts of forge serve, and for as long as they run.  They stay up for the round, with
 two threads each (Redis: one and two I/O threads would not help it on two cores), on the same
-processors as the client, the same neutral one for all (test/bench/serve_load.c).  Printed per load: the median of requests (keys) a
-second with its spread over rounds, the server's processor time per request, P99, and our ratio to
-the best of the others, where memcached is taken by its faster protocol (classic `get` or `mg`).  A ratio
-below 1.15 either way is a tie on a shared machine.
+processors as the client, the same neutral one for all (test/bench/serve_load.c).  Printed per load: the median
+over rounds of requests (keys) a second with its spread, of the server's processor time per request, and of the
+rounds' P99 with its quartiles; and our ratio to the best of the others, where memcached is taken by its faster
+protocol (classic `get` or `mg`).  A ratio below 1.15 either way is a tie on a shared machine.  P99 is compared with
+memcached's by the same protocol: with more threads than processors it is the scheduler's doing, and differs between
+rounds of one server by more than between servers, so quartiles say what a ratio is worth.
 """
 import argparse
 import json
@@ -154,6 +156,20 @@ def middle(results, field):
     return statistics.median(r[field] for r in results)
 
 
+def quarter(results, field, share):
+    values = sorted(r[field] for r in results)
+    return values[round(share * (len(values) - 1))]
+
+
+def p99_ratios(found):
+    """By protocol: ours to memcached's; None where there is none."""
+    ratios = []
+    for protocol in ("text", "meta"):
+        ours, theirs = found.get(("forge", protocol)), found.get(("memcached", protocol))
+        ratios.append(middle(ours, "p99_us") / middle(theirs, "p99_us") if ours and theirs else None)
+    return ratios
+
+
 def report(name, found):
     ours = max((v for k, v in found.items() if k[0] == "forge"),
                key=lambda v: middle(v, "per_second"))
@@ -164,7 +180,8 @@ def report(name, found):
         label = server if protocol == "redis" else f"{server} {protocol}"
         print(f"  {label:16s} {middle(results, 'per_second'):11,.0f}/s  ({rates[0]:,.0f} .. "
               f"{rates[-1]:,.0f})  server {middle(results, 'server_ns') / 1000:5.2f} us  client "
-              f"{middle(results, 'client_ns') / 1000:5.2f} us  P99 {middle(results, 'p99_us'):7.0f} us"
+              f"{middle(results, 'client_ns') / 1000:5.2f} us  P99 {middle(results, 'p99_us'):5.0f} us "
+              f"({quarter(results, 'p99_us', .25):.0f} .. {quarter(results, 'p99_us', .75):.0f})"
               f"  hits {100 * middle(results, 'hit_ratio'):.0f} %")
     if not others:
         return None
@@ -174,7 +191,7 @@ def report(name, found):
     cpu_ratio = middle(ours, "server_ns") / cpu
     word = "tie" if 1 / 1.15 < ratio < 1.15 else "better" if ratio > 1 else "worse"
     print(f"  ratio to the best other: throughput {ratio:.2f} ({word}), server CPU {cpu_ratio:.2f}")
-    return ratio, cpu_ratio
+    return ratio, cpu_ratio, *p99_ratios(found)
 
 
 def main():
@@ -195,10 +212,13 @@ def main():
             continue
         for name, results in measure(options, transport == "unix").items():
             summary.append((f"{name}, {transport}", report(f"{name}, {transport}", results)))
-    print("\nratio to the best other        throughput  server CPU per request")
+    print("\nratio to                     the best other's            memcached's P99\n"
+          "                              throughput  server CPU     text    meta")
     for name, ratios in summary:
         if ratios:
-            print(f"  {name:32s} {ratios[0]:6.2f}  {ratios[1]:6.2f}")
+            throughput, cpu, *p99 = ratios
+            print(f"  {name:28s} {throughput:9.2f} {cpu:11.2f}   ",
+                  *(f"{r:7.2f}" if r else "      -" for r in p99))
 
 
 if __name__ == "__main__":
