@@ -78,8 +78,10 @@ static void take(struct server *s, int fd, bool encrypted)
 	atomic_fetch_add_explicit(&s->open_count, 1, memory_order_relaxed);
 	c->number = s->next_number++;
 	c->serving = atomic_load_explicit(&s->share.serving, memory_order_relaxed);
-	if (!server_thread_take(&s->threads[c->number % c->serving], c))
-		conn_destroy(c);
+	if (server_thread_take(&s->threads[c->number % c->serving], c))
+		return;
+	atomic_fetch_sub_explicit(&s->open_count, 1, memory_order_relaxed);
+	conn_destroy(c);
 }
 
 static bool is_tcp(const struct server *s, int fd)

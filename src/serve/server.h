@@ -39,7 +39,7 @@ struct server_options {
 	struct client *client; /* borrowed; has a session for each thread, and one more */
 	const char *pool_name; /* for messages */
 	const char *version;   /* of the program */
-	uint32_t thread_count; /* at least 1 */
+	uint32_t thread_count; /* 1 to CREW_MAX */
 	/* So many serve always, others while it helps (serve/crew.h); 0: all of them. */
 	uint32_t thread_min;
 	uint32_t connections_max;
