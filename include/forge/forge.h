@@ -26,8 +26,8 @@
  *             trips as it needs.  No call sleeps, changes a signal or makes a system call on its
  *             way to the data.  A thread of the client's own, with every signal blocked, reaches
  *             memory nodes again that were lost; it is there once one was, and from the start
- *             where a cache lies on several, or in this host's memory: then it looks ten times a
- *             second whether the pool's name still stands for it.
+ *             where a cache lies on several, or in this host's memory: then it sleeps until the
+ *             system tells that the pool's name may not stand for it any more (inotify).
  *   fork()    A child shares nothing: calls on what its parent opened give FORGE_E_FORKED there,
  *             and it may open a client of its own.
  *

@@ -13,7 +13,6 @@
 static struct client *create(const struct client_options *options)
 {
 	struct client *c = calloc(1, sizeof(*c));
-	pthread_condattr_t monotonic;
 
 	if (!c)
 		return NULL;
@@ -23,10 +22,6 @@ static struct client *create(const struct client_options *options)
 	if (options->policy)
 		c->options.policy = c->policy_name = strdup(options->policy);
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&c->wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
 	return c;
 }
 
@@ -64,10 +59,8 @@ void client_close(struct client *c)
 	mend_stop(c);
 	members_close(c);
 	/* The parent's thread may wait by it, and in the child will never have done so. */
-	if (!forked_since(c->forked_mark)) {
-		pthread_cond_destroy(&c->wake);
+	if (!forked_since(c->forked_mark))
 		pthread_mutex_destroy(&c->lock);
-	}
 	free(c->policy_name);
 	free(c);
 }

@@ -82,7 +82,7 @@ void client_outdate(struct client *c, const struct map *map, uint32_t slot)
 		/* Whoever it waits for may be a node that is frozen. */
 		if (c->is_trying)
 			cancel_fire(&c->cancel);
-		pthread_cond_signal(&c->wake);
+		mend_wake(c);
 	}
 	pthread_mutex_unlock(&c->lock);
 	if (is_news && mend_start(c))

@@ -27,6 +27,7 @@
 #include "client/name.h"
 #include "client/refused.h"
 #include "client/view.h"
+#include "client/wake.h"
 #include "pool/spread.h"
 
 /*
@@ -101,7 +102,6 @@ struct client {
 	_Atomic uint64_t losses, returns;
 
 	pthread_mutex_t lock;
-	pthread_cond_t wake; /* for the mender; CLOCK_MONOTONIC */
 	pthread_t mender;
 	uint8_t is_mending; /* the mender was started */
 	uint8_t is_trying;  /* it tries to reach a member */
@@ -110,6 +110,7 @@ struct client {
 	uint64_t look_pause_ns; /* between its last look at the record and the next */
 	struct seat *retired;	/* seats that it is to leave in order */
 	struct cancel cancel;	/* of what the mender waits for; there while it is_mending */
+	struct wake wake;	/* of the mender; the same */
 	struct prng prng;	/* the mender's */
 	char said[160];		/* the last reason it logged */
 };
@@ -259,6 +260,9 @@ int member_refuse_all(struct client *, struct member *);
  * what is left.
  */
 int settle(struct client *, struct member *, struct seat *);
+
+/* There is something to do for it, if it is there; under the lock, after what that is. */
+void mend_wake(struct client *);
 
 /* Say it, unless it is what was said last. */
 void mend_say(struct client *, const char *name, const char *text);

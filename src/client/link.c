@@ -66,6 +66,11 @@ int link_is_held(struct link *l, uint32_t cn)
 	return l->medium->is_held(l, cn);
 }
 
+int link_watch(struct link *l, int fd)
+{
+	return l->medium->watch ? l->medium->watch(l, fd) : 1;
+}
+
 int link_is_served(struct link *l)
 {
 	return l->medium->is_served(l);

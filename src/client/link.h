@@ -97,6 +97,12 @@ static inline uint64_t link_bytes(const struct link *l)
  */
 int link_is_held(struct link *, uint32_t cn);
 
+/*
+ * Have the descriptor (shm_watch_open()) tell when that may be FORGE_E_POOL_ABSENT.  1, or 0: it
+ * will not, ask now and then.
+ */
+int link_watch(struct link *, int fd);
+
 /* Does a memory node serve it, as far as can be told?  1 or 0. */
 int link_is_served(struct link *);
 

@@ -28,6 +28,7 @@ struct link_medium {
 	int (*connect)(struct link *, struct fab **out);
 	int (*is_held)(struct link *, uint32_t cn);
 	int (*is_served)(struct link *);
+	int (*watch)(struct link *, int fd);	    /* NULL: whose name goes, goes itself */
 	int (*counters)(struct link *, char *text); /* NULL: there are none */
 	int (*probe)(const struct pool_name *, char *error_text, size_t error_bytes);
 };

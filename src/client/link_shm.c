@@ -100,6 +100,11 @@ static int is_held_shm(struct link *l, uint32_t cn)
 	return alive_is_held(shm_link(l)->alive, cn);
 }
 
+static int watch_shm(struct link *l, int fd)
+{
+	return shm_watch_add(fd, shm_link(l)->where);
+}
+
 static int probe_shm(const struct pool_name *name, char *error_text, size_t error_bytes)
 {
 	int status = check_is_pool(name->where, error_text, error_bytes);
@@ -120,5 +125,6 @@ const struct link_medium link_shm = {
     .connect = connect_shm,
     .is_held = is_held_shm,
     .is_served = is_served_shm,
+    .watch = watch_shm,
     .probe = probe_shm,
 };

@@ -3,8 +3,9 @@
  *
  * The thread connects and attaches, so that no operation does; with several members, or with one
  * that is to be watched (client.h), it also looks whether the names of mapped pools still stand for
- * them, else it runs only after a loss.  When the members were changed it finds out who they are
- * (follow.c), and does that before all else.
+ * them, when the system says that they may not, and every 10 s for what it does not say
+ * (shm_watch.c); else it runs only after a loss.  When the members were changed it finds out who
+ * they are (follow.c), and does that before all else.
  *
  * The argument for what was refused (doc/nodes.md): a member is published by the store to `now`,
  * under the lock, when each key in its set of refused ones was deleted since it was added.  A
@@ -32,9 +33,13 @@
 
 #define PAUSE_FIRST_NS UINT64_C(10000000)
 #define PAUSE_LAST_NS  UINT64_C(2000000000)
-/* Looks at the names of pools. */
-#define LOOK_NS UINT64_C(100000000)
-/* With one member that is not watched there is nothing to do until it is lost. */
+/*
+ * Looks at the names of pools: where the system tells when it is time to (shm_watch.c), for what it
+ * does not tell; and where it tells nothing.
+ */
+#define LOOK_TOLD_NS   UINT64_C(10000000000)
+#define LOOK_UNTOLD_NS UINT64_C(100000000)
+/* Where no name is watched there is nothing to do until a member is lost. */
 #define IDLE_NS UINT64_C(3600000000000)
 /* Looks at the record of a change that is under way. */
 #define LOOK_AGAIN_FIRST_NS UINT64_C(1000000)
@@ -46,6 +51,12 @@
 static uint64_t now_ns(void)
 {
 	return clock_now_ns(clock_monotonic());
+}
+
+void mend_wake(struct client *c)
+{
+	if (c->is_mending)
+		wake_ring(&c->wake);
 }
 
 /* ---- losing ------------------------------------------------------------------------------- */
@@ -66,7 +77,7 @@ static void lose(struct client *c, struct member *m, struct attachment *a, const
 		m->line_id = a->cn.member.id;
 		m->pause_ns = PAUSE_FIRST_NS;
 		m->due_ns = now_ns() + PAUSE_FIRST_NS;
-		pthread_cond_signal(&c->wake);
+		mend_wake(c);
 	}
 	pthread_mutex_unlock(&c->lock);
 	if (!name)
@@ -132,7 +143,7 @@ int mend_retire(struct client *c, struct seat *s)
 	if (is_taken) {
 		s->next = c->retired;
 		c->retired = s;
-		pthread_cond_signal(&c->wake);
+		mend_wake(c);
 	}
 	pthread_mutex_unlock(&c->lock);
 	return is_taken;
@@ -331,29 +342,51 @@ int mend_watches_names(const struct client *c)
 	       (c->options.watch_name && name && !name_is_of_socket(name));
 }
 
-/* Mapped memory goes on when its name does not: then others use another pool of that name. */
-static void look_at_names(struct client *c)
+/* Does it not stand for its pool any more?  *pause_ns is lowered to when to look again. */
+static int name_is_gone(struct client *c, struct attachment *a, uint64_t *pause_ns)
 {
+	if (!link_base(a->link))
+		return 0;
+	/* Watched first: what happens to the name from here on is told, or was before the look. */
+	int is_told = link_watch(a->link, c->wake.names);
+
+	*pause_ns = min_u64(*pause_ns, is_told ? LOOK_TOLD_NS : LOOK_UNTOLD_NS);
+	return link_is_held(a->link, a->cn.member.cn) == FORGE_E_POOL_ABSENT;
+}
+
+/*
+ * Mapped memory goes on when its name does not: then others use another pool of that name.  When to
+ * look again, unless the system tells.
+ */
+static uint64_t look_at_names(struct client *c)
+{
+	uint64_t pause_ns = IDLE_NS;
+
 	for (uint32_t i = 0; i < c->newest->slot_end && mend_watches_names(c); i++) {
 		struct attachment *a = member_hold(c, &c->members[i]);
 
 		if (!a)
 			continue;
-		if (link_base(a->link) &&
-		    link_is_held(a->link, a->cn.member.cn) == FORGE_E_POOL_ABSENT)
+		if (name_is_gone(c, a, &pause_ns)) {
 			lose(c, &c->members[i], a,
 			     ", for its pool is gone or another has its name ('forge node' "
 			     "with --size makes one)");
+			pause_ns = 0;
+		}
 		attachment_drop(a);
 	}
+	return now_ns() + pause_ns;
 }
 
+/* Under the lock, which is given back meanwhile. */
 static void sleep_until(struct client *c, uint64_t at_ns)
 {
-	const struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000u),
-				    .tv_nsec = (long)(at_ns % 1000000000u)};
+	uint64_t start_ns = now_ns();
 
-	pthread_cond_timedwait(&c->wake, &c->lock, &at);
+	pthread_mutex_unlock(&c->lock);
+	if (at_ns > start_ns)
+		wake_wait(&c->wake, at_ns - start_ns);
+	pthread_mutex_lock(&c->lock);
 }
 
 /* Find out who the members are.  0, or when to look again. */
@@ -377,8 +410,7 @@ static uint64_t do_next(struct client *c, struct member *m, uint64_t due_ns)
 		try_member(c, m);
 		return 0;
 	}
-	look_at_names(c);
-	return due_ns;
+	return min_u64(due_ns, look_at_names(c));
 }
 
 static void *mend(void *argument)
@@ -388,7 +420,7 @@ static void *mend(void *argument)
 	pthread_mutex_lock(&c->lock);
 	while (!c->is_closing) {
 		int is_outdated = !map_present(c);
-		uint64_t due_ns = now_ns() + (mend_watches_names(c) ? LOOK_NS : IDLE_NS);
+		uint64_t due_ns = UINT64_MAX;
 		struct member *m = is_outdated ? NULL : take_due(c, &due_ns);
 
 		c->is_trying = m != NULL;
@@ -406,22 +438,33 @@ static void *mend(void *argument)
 	return NULL;
 }
 
-int mend_start(struct client *c)
+static int start(struct client *c)
 {
 	sigset_t all, before;
-	int status = 0;
 
 	sigfillset(&all);
+	if (cancel_open(&c->cancel))
+		return FORGE_E_SYSTEM;
+	if (!wake_open(&c->wake)) {
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		int failed = pthread_create(&c->mender, NULL, mend, c);
+
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		if (!failed)
+			return 0;
+		wake_close(&c->wake);
+	}
+	cancel_close(&c->cancel);
+	return FORGE_E_SYSTEM;
+}
+
+int mend_start(struct client *c)
+{
+	int status = 0;
+
 	pthread_mutex_lock(&c->lock);
 	if (!c->is_mending && !c->is_closing) {
-		status = cancel_open(&c->cancel);
-		if (!status) {
-			pthread_sigmask(SIG_SETMASK, &all, &before);
-			status = pthread_create(&c->mender, NULL, mend, c) ? FORGE_E_SYSTEM : 0;
-			pthread_sigmask(SIG_SETMASK, &before, NULL);
-			if (status)
-				cancel_close(&c->cancel);
-		}
+		status = start(c);
 		c->is_mending = !status;
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -431,20 +474,23 @@ int mend_start(struct client *c)
 void mend_stop(struct client *c)
 {
 	if (forked_since(c->forked_mark)) {
-		if (c->is_mending)
+		if (c->is_mending) {
+			wake_close(&c->wake);
 			cancel_forget(&c->cancel);
+		}
 		return;
 	}
 	pthread_mutex_lock(&c->lock);
 	c->is_closing = 1;
 	if (c->is_mending)
 		cancel_fire(&c->cancel);
-	pthread_cond_signal(&c->wake);
+	mend_wake(c);
 	pthread_mutex_unlock(&c->lock);
 	if (!c->is_mending)
 		return;
 	pthread_join(c->mender, NULL);
 	leave_retired(c);
 	c->is_mending = 0;
+	wake_close(&c->wake);
 	cancel_close(&c->cancel);
 }

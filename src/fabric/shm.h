@@ -78,6 +78,17 @@ int shm_map_is_named(const struct shm_map *map, const char *where, char *error_t
 		     size_t error_bytes);
 
 /*
+ * Being told instead of asking that again and again: a descriptor, the caller's to close, that
+ * becomes readable when a name that was added may stand for something else (shm_watch.c says what
+ * goes unheard); -1: the system has none to give.  Who adds a name, again after each event, asks
+ * afterwards, or what happened in between is missed.  0: this one is not watched.  drain makes it
+ * unreadable until the next event.
+ */
+int shm_watch_open(void);
+int shm_watch_add(int fd, const char *where);
+void shm_watch_drain(int fd);
+
+/*
  * Open a connection over map, which is borrowed until close.
  * 0, FORGE_E_INVAL for a read-only mapping, FORGE_E_NO_MEMORY.
  */

@@ -151,7 +151,10 @@ int shm_place_open_file(const struct shm_place *p, int flags, struct error_out e
 			p->where);
 }
 
-/* Does the name stand for that file?  1, 0, or an error. */
+/*
+ * Does the name stand for that file?  1, 0, or an error.  One without links has no name any more,
+ * though it may be found by it a moment longer: inotify tells of an unlink() in that moment.
+ */
 int shm_place_is_named(const struct shm_place *p, dev_t device, ino_t inode, struct error_out e)
 {
 	struct stat named;
@@ -159,7 +162,8 @@ int shm_place_is_named(const struct shm_place *p, dev_t device, ino_t inode, str
 
 	if (fd < 0)
 		return fd;
-	same = fstat(fd, &named) == 0 && device == named.st_dev && inode == named.st_ino;
+	same = fstat(fd, &named) == 0 && device == named.st_dev && inode == named.st_ino &&
+	       named.st_nlink > 0;
 	close(fd);
 	return same;
 }

@@ -5,7 +5,8 @@
  * Shown: keys are where the table says, each on one node; what a lost node costs (misses and
  * refused changes of its keys, and nothing else: no operation of another key fails, and none ever
  * connects); that it comes back warm, but for what was refused meanwhile, whichever verb was the
- * last; that times are converted.  members.c has changes of the members.
+ * last; that times are converted.  members.c has changes of the members, nodes_names.c names that
+ * go.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +27,6 @@
 #include "client/view.h"
 #include "fabric/fault.h"
 #include "fabric/shm.h"
-#include "node/node.h"
 #include "pool/spread.h"
 #include "support/pools.h"
 
@@ -505,99 +505,6 @@ static void test_alone(void **state)
 	close_rig(&r);
 }
 
-static struct node *start_node(const char *where, bool force)
-{
-	struct node_wish wish = {
-	    .where = where,
-	    .plan = {.pool_bytes = 8u << 20, .object_bytes = 100, .cn_max = 8, .policy = "forge"},
-	    .plan_given = true,
-	    .force = force,
-	};
-	struct node *n;
-
-	wish.plan.slot_words = 1;
-	if (node_open(&wish, &n, error, sizeof(error)))
-		fail_msg("%s", error);
-	assert_int_equal(node_ready(n), 0);
-	return n;
-}
-
-static void end_node(struct node *n, bool keep)
-{
-	assert_int_equal(node_close(n, keep, error, sizeof(error)), 0);
-}
-
-/* Until the one node is found to be lost, which nothing but its name says. */
-static void wait_for_loss(struct rig *r)
-{
-	const struct timespec nap = {.tv_nsec = 1000000};
-	struct cache_value v;
-	int status = 0;
-
-	for (unsigned i = 0; i < 20000 && status != FORGE_E_NODE; i++) {
-		nanosleep(&nap, NULL);
-		status = session_get(r->user.session, user_key(1), &v);
-	}
-	assert_int_equal(status, FORGE_E_NODE);
-	assert_int_equal(client_members_up(r->user.client), 0);
-}
-
-/* By a client that has come since. */
-static int version_of_another(struct rig *r, unsigned n)
-{
-	struct rig other = {0};
-
-	strcpy(other.list, r->list);
-	attach(&other);
-	int version = version_of(&other, n);
-
-	detach(&other);
-	return version;
-}
-
-/*
- * Memory that is mapped goes on when its name does not.  Who stays by it alone would have a cache
- * of its own when another pool has the name: others would not see what it is told, nor it them.
- */
-static void test_name_is_watched(void **state)
-{
-	struct rig r = {0};
-	struct client_options options = {
-	    .session_count = 2, .wrap = cuts_wrap, .wrap_context = &r.pools.cuts, .watch_name = 1};
-
-	snprintf(r.list, sizeof(r.list), "shm:/forge-nodes-%ld", (long)getpid());
-	struct node *node = start_node(r.list, false);
-
-	r.pools.cuts.user = pthread_self();
-	if (client_open(r.list, &options, &r.user.client, error, sizeof(error)) ||
-	    session_open(r.user.client, &r.user.session, error, sizeof(error)))
-		fail_msg("%s", error);
-	assert_int_equal(set(&r, 1, 1), 0);
-	/* A node that leaves its pool is no loss, nor is the next one. */
-	end_node(node, true);
-	node = start_node(r.list, false);
-	assert_int_equal(version_of(&r, 1), 1);
-	assert_int_equal(version_of_another(&r, 1), 1);
-	/* In order: the pool is gone. */
-	end_node(node, false);
-	wait_for_loss(&r);
-	assert_int_equal(set(&r, 1, 2), FORGE_E_NODE);
-	node = start_node(r.list, false);
-	wait_for_return(&r, 1);
-	assert_int_equal(version_of(&r, 1), -1);
-	assert_int_equal(set(&r, 1, 3), 0);
-	assert_int_equal(version_of_another(&r, 1), 3);
-	/* Replaced at once: there is always a pool of that name. */
-	end_node(node, true);
-	node = start_node(r.list, true);
-	wait_for_return(&r, 2);
-	assert_int_equal(version_of(&r, 1), -1);
-	assert_int_equal(set(&r, 1, 4), 0);
-	assert_int_equal(version_of_another(&r, 1), 4);
-	detach(&r);
-	end_node(node, false);
-}
-
 /* A client may begin while a node is lost, if at least half are there. */
 static void test_open_without(void **state)
 {
@@ -720,7 +627,6 @@ int main(void)
 	    cmocka_unit_test(test_half_way),
 	    cmocka_unit_test(test_all_lost),
 	    cmocka_unit_test(test_alone),
-	    cmocka_unit_test(test_name_is_watched),
 	    cmocka_unit_test(test_open_without),
 	    cmocka_unit_test(test_lost_at_opening),
 	    cmocka_unit_test(test_times),
