@@ -476,7 +476,7 @@ def a_node_killed_under_load_is_followed_by_a_warm_one(t):
 def a_node_lost_with_its_memory_is_replaced_by_an_empty_one(t):
     """Its keys miss, the others' do not; then a new pool of another size takes its place."""
     nodes = Nodes(t)
-    load = bench(t, *LOAD, "--seconds", "5s")
+    load = bench(t, *LOAD, "--warmup", "0", "--seconds", "5s")
     # What is lost before all keys were stored once is not counted by the load.
     wait_until(lambda: sum(stored(t, name) for name in nodes.names) > 21000, "the load does not begin")
     before = stored(t, nodes.names[0])

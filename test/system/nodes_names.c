@@ -28,8 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/client.h"
 #include "node/node.h"
+#include "support/pools.h"
 
 static char error[512];
 static pthread_t test_thread;
@@ -96,55 +96,30 @@ static void end_node(struct node *n, bool keep)
 	assert_int_equal(node_close(n, keep, error, sizeof(error)), 0);
 }
 
-struct user {
-	struct client *client;
-	struct session *session;
-};
-
 static void attach(struct user *u, const char *where)
 {
-	struct client_options options = {.session_count = 2, .watch_name = 1};
-
-	if (client_open(where, &options, &u->client, error, sizeof(error)) ||
-	    session_open(u->client, &u->session, error, sizeof(error)))
-		fail_msg("%s", error);
+	user_attach(u, where, &(struct client_options){.session_count = 2, .watch_name = 1});
 }
 
-static void detach(struct user *u)
+static int set(struct user *u, int version)
 {
-	session_close(u->session);
-	client_close(u->client);
+	return user_set(u, 1, version);
 }
 
-static const struct cache_key key = {"key", 3};
-
-static int set(struct user *u, const char *value)
+/* Or -1: a miss. */
+static void finds(struct user *u, int version)
 {
-	return session_set(u->session, key,
-			   &(struct cache_item){.value = value, .bytes = (uint32_t)strlen(value)});
-}
-
-/* NULL: a miss, i.e. nothing. */
-static void finds(struct user *u, const char *value)
-{
-	struct cache_value v;
-	int status = session_get(u->session, key, &v);
-
-	assert_int_equal(status, value ? 0 : FORGE_MISS);
-	if (!value)
-		return;
-	assert_int_equal(v.bytes, strlen(value));
-	assert_memory_equal(v.data, value, v.bytes);
+	assert_int_equal(user_get(u, 1), version);
 }
 
 /* By a client that comes now. */
-static void another_finds(const char *where, const char *value)
+static void another_finds(const char *where, int version)
 {
 	struct user other;
 
 	attach(&other, where);
-	finds(&other, value);
-	detach(&other);
+	finds(&other, version);
+	user_detach(&other);
 }
 
 static void nap(void)
@@ -160,7 +135,7 @@ static void wait_for_loss(struct user *u)
 
 	for (unsigned i = 0; i < 20000 && status != FORGE_E_NODE; i++) {
 		nap();
-		status = session_get(u->session, key, &v);
+		status = session_get(u->session, user_key(1), &v);
 	}
 	assert_int_equal(status, FORGE_E_NODE);
 	assert_int_equal(client_members_up(u->client), 0);
@@ -198,29 +173,29 @@ static void go_and_come(void)
 	struct node *node = start_node(where, false);
 
 	attach(&u, where);
-	assert_int_equal(set(&u, "1"), 0);
+	assert_int_equal(set(&u, 1), 0);
 	/* A node that leaves its pool is no loss, nor is the next one. */
 	end_node(node, true);
 	node = start_node(where, false);
-	finds(&u, "1");
-	another_finds(where, "1");
+	finds(&u, 1);
+	another_finds(where, 1);
 	/* In order: the pool is gone. */
 	end_node(node, false);
 	wait_for_loss(&u);
-	assert_int_equal(set(&u, "2"), FORGE_E_NODE);
+	assert_int_equal(set(&u, 2), FORGE_E_NODE);
 	node = start_node(where, false);
 	wait_for_return(&u, 1);
-	finds(&u, NULL);
-	assert_int_equal(set(&u, "3"), 0);
-	another_finds(where, "3");
+	finds(&u, -1);
+	assert_int_equal(set(&u, 3), 0);
+	another_finds(where, 3);
 	/* Replaced at once: there is always a pool of that name. */
 	end_node(node, true);
 	node = start_node(where, true);
 	wait_for_return(&u, 2);
-	finds(&u, NULL);
-	assert_int_equal(set(&u, "4"), 0);
-	another_finds(where, "4");
-	detach(&u);
+	finds(&u, -1);
+	assert_int_equal(set(&u, 4), 0);
+	another_finds(where, 4);
+	user_detach(&u);
 	end_node(node, false);
 }
 
@@ -248,19 +223,19 @@ static void test_moved(void **state)
 	snprintf(other_path, sizeof(other_path), "/dev/shm%s", other + 4);
 	end_node(start_node(where, false), true);
 	attach(&u, where);
-	assert_int_equal(set(&u, "1"), 0);
+	assert_int_equal(set(&u, 1), 0);
 	assert_int_equal(rename(path, other_path), 0);
 	wait_for_loss(&u);
 	assert_int_equal(rename(other_path, path), 0);
 	wait_for_return(&u, 1);
-	finds(&u, "1");
+	finds(&u, 1);
 	end_node(start_node(other, false), true);
 	assert_int_equal(rename(other_path, path), 0);
 	wait_for_return(&u, 2);
-	finds(&u, NULL);
-	assert_int_equal(set(&u, "2"), 0);
-	another_finds(where, "2");
-	detach(&u);
+	finds(&u, -1);
+	assert_int_equal(set(&u, 2), 0);
+	another_finds(where, 2);
+	user_detach(&u);
 	end_node(start_node(where, false), false);
 }
 
@@ -285,18 +260,18 @@ static void test_does_not_look(void **state)
 	assert_int_equal(atomic_load(&looks), 2);
 	end_node(start_node(other, false), false);
 	for (unsigned i = 0; i < 1000; i++)
-		assert_int_equal(set(&u, "1"), 0);
+		assert_int_equal(set(&u, 1), 0);
 	nanosleep(&several_looks, NULL);
 	assert_int_equal(atomic_load(&looks), 2);
 	/* A neighbour has a thread that looks as well. */
 	attach(&neighbour, where);
 	for (unsigned i = 0; i < 20000 && atomic_load(&looks) < 4; i++)
 		nap();
-	assert_int_equal(set(&neighbour, "2"), 0);
-	detach(&neighbour);
+	assert_int_equal(set(&neighbour, 2), 0);
+	user_detach(&neighbour);
 	nanosleep(&several_looks, NULL);
 	assert_int_equal(atomic_load(&looks), 4);
-	detach(&u);
+	user_detach(&u);
 	end_node(node, false);
 }
 
