@@ -335,8 +335,6 @@ static int open_doors(struct serving *s)
 		return 0;
 	if (!files.certificate || !files.key)
 		return tool_fail(&command_serve, "--tls needs --tls-cert and --tls-key");
-	/* OpenSSL writes to connections whose client has gone as to any other. */
-	signal(SIGPIPE, SIG_IGN);
 	if (tls_open(&files, TLS_SERVER, &s->tls, text, sizeof(text)))
 		return tool_fail(&command_serve, "--tls: %s", text);
 	return 0;
@@ -467,6 +465,8 @@ static int run(int argc, char **argv)
 		if (status >= 0)
 			return status;
 	}
+	/* OpenSSL, and libevent for the metrics, write to who has gone as to anybody else. */
+	signal(SIGPIPE, SIG_IGN);
 	status = serve(&s, &parsed, ready);
 	server_close(s.server);
 	client_close(s.client);
