@@ -46,6 +46,7 @@ static int create(struct cache *c, struct worker *w, struct cn *cn, struct lane 
 	    .worker = w,
 	    .cn = cn,
 	    .lane = lane,
+	    .tally = {.gets = &c->count.gets, .hits = &c->count.hits},
 	    .object = memory,
 	    .fetched = memory + object_bytes,
 	    .other = memory + 2 * object_bytes,

@@ -172,7 +172,6 @@ int cache_get(struct cache *c, struct cache_key key, struct cache_value *out)
 	if (unlikely(status))
 		return status;
 	c->count.gets++;
-	c->tally.count[STATS_gets]++;
 	status = FORGE_E_AGAIN;
 	for (unsigned try = 0; try < GET_TRIES_MAX && status == FORGE_E_AGAIN; try++)
 		status = look_once(c, key, &l);
@@ -183,7 +182,6 @@ int cache_get(struct cache *c, struct cache_key key, struct cache_value *out)
 	if (status)
 		return status;
 	c->count.hits++;
-	c->tally.count[STATS_hits]++;
 	*out = look_value(c);
 	return 0;
 }

@@ -54,6 +54,8 @@ static MAY_WAIT int tell(struct tally *t, struct worker *w, int also)
 	t->untold = 0;
 	if (!t->tells)
 		return 0;
+	t->count[STATS_gets] = *t->gets;
+	t->count[STATS_hits] = *t->hits;
 	for (unsigned i = 0; i < STATS_COUNT; i++) {
 		uint64_t change = t->count[i] - t->told[i];
 

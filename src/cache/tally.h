@@ -19,12 +19,17 @@ static_assert(STATS_UNTOLD_MAX > 2 * TALLY_BATCH_MAX, "told before the bound");
 #define TALLY_TELL_US 100000u
 
 struct tally {
-	uint64_t count[STATS_COUNT]; /* all that this worker did */
-	uint64_t told[STATS_COUNT];  /* of it, what is in the line */
-	uint32_t untold;	     /* CASes of index words since */
-	uint8_t tells;		     /* opened: the pool is told */
-	uint64_t line;		     /* address of the compute node's line */
-	uint64_t told_ns;	     /* when */
+	/*
+	 * All that this worker did; but how often it looked, and found, its cache counts itself, on
+	 * the way of each Get, and the tally takes it from there when it tells.
+	 */
+	uint64_t count[STATS_COUNT];
+	const uint64_t *gets, *hits;
+	uint64_t told[STATS_COUNT]; /* of it, what is in the line */
+	uint32_t untold;	    /* CASes of index words since */
+	uint8_t tells;		    /* opened: the pool is told */
+	uint64_t line;		    /* address of the compute node's line */
+	uint64_t told_ns;	    /* when */
 };
 
 /*
