@@ -39,7 +39,8 @@ def main():
         stat = json.load(f)
     r, pool, scan = run["result"], run["pool"], stat["scan"]
 
-    print(f"FORGE: policy {pool['policy']}, {r['workers']} compute nodes, one memory node, "
+    nodes = "1 compute node" if r["workers"] == 1 else f"{r['workers']} compute nodes"
+    print(f"FORGE: policy {pool['policy']}, {nodes}, one memory node, "
           f"{REACHED[sys.argv[3] if len(sys.argv) > 3 else 'shm']}")
     print(f"load          {run['load']}")
     print(f"              {r['operations']:,} operations on {r['distinct']:,} keys in "

@@ -95,6 +95,19 @@ def the_page_is_whole_over_tcp(t):
 
 
 @case
+def one_compute_node_is_no_nodes(t):
+    t.node("--size", "16M")
+    for workers, words in ("1", ", 1 compute node, "), ("2", ", 2 compute nodes, "):
+        t.on_pool("bench", "-k", "500", "-n", "2000", "-P", workers, "--verify", "--lru", "--json",
+                  t.path("run.json")).expect(0)
+        with open(t.path("stat.json"), "wb") as f:
+            f.write(t.on_pool("stat", "--scan", "--json").expect(0).out)
+        done = subprocess.run([sys.executable, os.path.join(SOURCE_ROOT, "tools/demo-page.py"), t.path("run.json"),
+                               t.path("stat.json")], capture_output=True, timeout=PATIENCE_S, check=True)
+        assert words in done.stdout.decode().splitlines()[0], done
+
+
+@case
 def an_unknown_way_to_the_pool(t):
     process = start(t, home(t), POOL="rdma")
     out, err = process.communicate(timeout=PATIENCE_S)
