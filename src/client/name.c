@@ -122,20 +122,19 @@ static int options_parse(char *text, struct pool_name *out, const struct reading
 }
 
 /*
- * Where the options begin, or NULL.  A path may hold anything, but hardly a '?' with an option
+ * Where the options begin, or the end.  A path may hold anything, but hardly a '?' with an option
  * behind it; nothing else may hold a '?' at all.
  */
-static char *options_begin(char *where, int in_path)
+static size_t options_at(const char *where, int in_path)
 {
-	char *mark = in_path ? strrchr(where, '?') : strchr(where, '?');
+	const char *mark = in_path ? strrchr(where, '?') : strchr(where, '?');
 
-	return mark && (!in_path || option_find(mark + 1)) ? mark : NULL;
+	return mark && (!in_path || option_find(mark + 1)) ? (size_t)(mark - where) : strlen(where);
 }
 
-static int is_path(const struct pool_name *name)
+static int is_path(enum name_kind kind, const char *where)
 {
-	return name->kind == NAME_UNIX ||
-	       (name->kind == NAME_SHM && strncmp(name->where, "shm:", 4) != 0);
+	return kind == NAME_UNIX || (kind == NAME_SHM && strncmp(where, "shm:", 4) != 0);
 }
 
 static int begins_name(const char *text)
@@ -252,6 +251,15 @@ int name_is_of_socket(const char *name)
 	return kind_of(name, &skip) != NAME_SHM;
 }
 
+int name_has_options(const char *name)
+{
+	size_t skip;
+	enum name_kind kind = kind_of(name, &skip);
+	const char *where = name + skip;
+
+	return where[options_at(where, is_path(kind, where))] != '\0';
+}
+
 /* Only nodes behind sockets ask who comes, and only on a network does anybody listen. */
 static int access_check(const struct pool_name *n, const struct reading *r)
 {
@@ -296,8 +304,8 @@ static int parse(const char *name, size_t bytes, struct pool_name *out, const st
 			      sizeof(out->where) - 1);
 	memcpy(out->where, name + skip, bytes);
 	out->where[bytes] = '\0';
-	options = options_begin(out->where, is_path(out));
-	if (options) {
+	options = out->where + options_at(out->where, is_path(out->kind, out->where));
+	if (*options) {
 		*options = '\0';
 		status = options_parse(options + 1, out, r);
 	}

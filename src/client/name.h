@@ -71,6 +71,9 @@ static inline const char *name_text(const struct pool_name *n, uint16_t at)
 /* Is it, if it is any, the name of a node behind a socket?  What it says else is not looked at. */
 int name_is_of_socket(const char *name);
 
+/* Do options stand behind it, as far as any that there are can be told from a path? */
+int name_has_options(const char *name);
+
 /* A hash of the place alone, without options: part of the remote format (layout/spread.h). */
 uint64_t name_place_hash(const struct pool_name *);
 

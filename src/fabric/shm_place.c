@@ -56,7 +56,7 @@ int shm_place_parse(const char *where, struct error_out e, struct shm_place *out
 	if (p.is_posix && strlen(p.path + 1) > NAME_MAX)
 		return shm_fail(e, FORGE_E_INVAL, "'%.20s...' is longer than %d bytes: shorten it",
 				where, NAME_MAX);
-	if (p.is_posix ? strchr(p.path, '?') : strstr(p.path, "?latency="))
+	if (p.is_posix && strchr(p.path, '?'))
 		return shm_fail(
 		    e, FORGE_E_INVAL,
 		    "'%s' has a '?', but a memory node's own name has no options: leave it "

@@ -33,7 +33,7 @@ static int probe(const char *name, char *text, size_t bytes)
 		tool_node_remedy(name, remedy, sizeof(remedy));
 		snprintf(text, bytes, "%s has no memory node, it has ended: %s", name, remedy);
 	} else if (served == FORGE_E_POOL_ABSENT) {
-		snprintf(text, bytes, TOOL_ABSENT_FORMAT, name, name);
+		tool_absent(name, text, bytes);
 	}
 	return served;
 }

@@ -47,9 +47,4 @@ void tool_use_key_file(const char *path);
 /* Print "forge <name>: <sentence>" to standard error; returns TOOL_ERROR. */
 int tool_fail(const struct command *, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* The same for a pool that is not there, with how to make one; and its sentence, of two names. */
-#define TOOL_ABSENT_FORMAT \
-	"there is no pool %s: check the name, or start 'forge node --pool %s --size SIZE'"
-int tool_fail_absent(const struct command *, const char *pool_name);
-
 #endif

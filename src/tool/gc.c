@@ -30,6 +30,7 @@
 #include "node/node.h"
 #include "tool/command.h"
 #include "tool/gc.h"
+#include "tool/names.h"
 #include "tool/own_pool.h"
 
 /* Who has attached to the pool of a server that was killed: when to look again. */
@@ -259,6 +260,8 @@ static int run(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	if (config.pool && tool_own_name(&command_gc, config.pool))
+		return TOOL_ERROR;
 	if (config.after && !config.pool)
 		return tool_fail(&command_gc, "--after needs --pool");
 	if (config.after && wait_for_end(&config))

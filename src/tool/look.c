@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "client/link.h"
+#include "tool/names.h"
 
 static int open_pool(const char *pool_name, struct look_at *out, char *text, size_t text_bytes)
 {
@@ -33,7 +34,7 @@ static int open_link(const char *pool_name, struct look_at *out, char *text, siz
 	int status = link_open(pool_name, LINK_READ_ONLY, &out->link, text, text_bytes);
 
 	if (status == FORGE_E_POOL_ABSENT)
-		snprintf(text, text_bytes, TOOL_ABSENT_FORMAT, pool_name, pool_name);
+		tool_absent(pool_name, text, text_bytes);
 	return status;
 }
 

@@ -44,11 +44,6 @@ int tool_fail(const struct command *c, const char *format, ...)
 	return TOOL_ERROR;
 }
 
-int tool_fail_absent(const struct command *c, const char *pool_name)
-{
-	return tool_fail(c, TOOL_ABSENT_FORMAT, pool_name, pool_name);
-}
-
 static const struct command *find(const char *name)
 {
 	for (unsigned i = 0; i < ARRAY_COUNT(commands); i++)

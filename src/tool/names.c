@@ -59,14 +59,44 @@ void tool_names_dump(json_t *list, const char *schema, const char *all_name, jso
 	json_decref(root);
 }
 
+int tool_own_name(const struct command *c, const char *name)
+{
+	const char *options = strrchr(name, '?');
+
+	/* What is no memory of this host, or cannot be a name at all, is told below. */
+	if (!options || name_is_of_socket(name) || !name_has_options(name))
+		return 0;
+	return tool_fail(
+	    c,
+	    "%s: options (%s) are for those who reach a pool; its own name has none, leave "
+	    "it out",
+	    name, options);
+}
+
+/* Options are no part of the name that its node has.  0, or it is none of this host's memory. */
+static int own_name(const char *name, struct pool_name *out)
+{
+	char ignored[512];
+
+	return name_parse(name, out, ignored, sizeof(ignored)) || out->kind != NAME_SHM;
+}
+
+void tool_absent(const char *name, char *text, size_t text_bytes)
+{
+	struct pool_name parsed;
+
+	snprintf(text, text_bytes,
+		 "there is no pool %s: check the name, or start 'forge node --pool %s --size SIZE'",
+		 name, own_name(name, &parsed) ? name : parsed.where);
+}
+
 void tool_node_remedy(const char *name, char *text, size_t text_bytes)
 {
 	struct pool_name parsed;
-	char ignored[512];
 
-	if (name_parse(name, &parsed, ignored, sizeof(ignored)) || parsed.kind == NAME_SHM)
-		snprintf(text, text_bytes, "start it again with 'forge node --pool %.*s'",
-			 (int)strcspn(name, "?"), name);
+	if (own_name(name, &parsed) == 0)
+		snprintf(text, text_bytes, "start it again with 'forge node --pool %s'",
+			 parsed.where);
 	else
 		snprintf(text, text_bytes,
 			 "start 'forge node' with its pool and --listen again on its host");

@@ -27,6 +27,15 @@ void tool_names_close(struct tool_names *);
 void tool_names_dump(json_t *list, const char *schema, const char *all_name, json_t *all);
 
 /*
+ * Is it the name of a pool as its node has it, without options behind it?  0, or the exit status,
+ * the error printed for c.
+ */
+int tool_own_name(const struct command *c, const char *name);
+
+/* That there is no pool of that name, and how to make one. */
+void tool_absent(const char *name, char *text, size_t text_bytes);
+
+/*
  * How to start the memory node of that name again, as it may be written behind a colon: by its
  * own name on this host; one behind a socket has another on its own host.
  */

@@ -21,6 +21,7 @@
 #include "fabric/shm.h"
 #include "node/serve.h"
 #include "tool/command.h"
+#include "tool/names.h"
 #include "tool/node_listen.h"
 #include "tool/policies.h"
 
@@ -182,7 +183,7 @@ static int make_wish(const struct config *config, const struct opts_parsed *pars
 	bool size_given = opts_given(&table, parsed, "size");
 	const char *given = NULL;
 
-	if (!policy)
+	if (!policy || tool_own_name(&command_node, config->pool))
 		return TOOL_ERROR;
 	for (unsigned i = 0; i < ARRAY_COUNT(plan_options); i++)
 		if (opts_given(&table, parsed, plan_options[i]))

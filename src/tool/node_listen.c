@@ -106,7 +106,9 @@ void node_listen_reload(struct node_listen *l, const char *name)
 		log_error("%s: keys and certificates stay as they were: %s", name, text);
 		return;
 	}
-	printf("reloaded %s: keys and certificates; %u clients ended whose key is gone\n", name,
-	       node_server_recheck(l->server));
+	unsigned ended = node_server_recheck(l->server);
+
+	printf("reloaded %s: keys and certificates; %u client%s ended whose key is gone\n", name,
+	       ended, ended == 1 ? "" : "s");
 	fflush(stdout);
 }

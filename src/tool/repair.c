@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "client/link.h"
+#include "tool/names.h"
 
 /* Who can be told to be neither alive nor dead is not touched, and neither is anybody else. */
 static int check_provable(const struct command *c, const char *pool_name, struct link *link,
@@ -86,7 +87,7 @@ int repair_run(const struct command *c, const char *pool_name, struct repair *ou
 
 	*out = (struct repair){0};
 	if (status == FORGE_E_POOL_ABSENT)
-		return tool_fail_absent(c, pool_name);
+		tool_absent(pool_name, text, sizeof(text));
 	if (status)
 		return tool_fail(c, "%s", text);
 	status = link_connect(link, &fab);

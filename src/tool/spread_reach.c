@@ -27,6 +27,8 @@ static int reach(struct reached *r, int flags, char *text, size_t bytes)
 		return FORGE_E_INVAL;
 	}
 	status = link_open(r->name, flags, &r->link, text, bytes);
+	if (status == FORGE_E_POOL_ABSENT)
+		tool_absent(r->name, text, bytes);
 	if (status)
 		return status;
 	status = link_connect(r->link, &r->fab);

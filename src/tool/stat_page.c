@@ -53,9 +53,15 @@ static void print_chunks(const struct survey *s)
 	putchar('\n');
 }
 
+static const char *const ring_sentences[RING_COUNT] = {
+    [RING_SMALL] = "groups of new objects; the hot ones go on to main",
+    [RING_MAIN] = "groups of objects that were hot before",
+    [RING_FREE] = "chunks to be taken and filled",
+};
+
 static void print_rings(const struct survey *s)
 {
-	struct text_table *t = text_table_open("lrrrrr");
+	struct text_table *t = text_table_open("lrrrrrl");
 	struct text n[5];
 
 	text_table_cell(t, "ring");
@@ -64,6 +70,7 @@ static void print_rings(const struct survey *s)
 	text_table_cell(t, "between");
 	text_table_cell(t, "chunks");
 	text_table_cell(t, "members");
+	text_table_cell(t, "what it is");
 	text_table_rule(t);
 	for (unsigned r = 0; r < RING_COUNT; r++) {
 		uint64_t head = s->cursors.ring[r].head, tail = s->cursors.ring[r].tail;
@@ -75,10 +82,13 @@ static void print_rings(const struct survey *s)
 		text_table_cell(t, "%s", text_grouped(&n[3], s->ring_chunks[r]));
 		text_table_cell(t, "%s",
 				r < RING_QUEUES ? text_grouped(&n[4], s->ring_members[r]) : "-");
+		text_table_cell(t, "%s", ring_sentences[r]);
 	}
 	text_table_print(t, stdout);
 	text_table_close(t);
-	putchar('\n');
+	printf(
+	    "head, tail: how many have left it and entered it, ever; between: tickets from head to "
+	    "tail;\nmembers: objects that its groups were sealed with, dead ones included\n\n");
 }
 
 static void print_scan(const struct survey *s, const struct plan *p)
@@ -155,8 +165,11 @@ static void print_registry(const struct stat_node *node)
 		text_table_cell(t, "%s", text_grouped(&n[2], line->flushed[RING_MAIN]));
 	}
 	printf("compute nodes       %u of at most %u\n", count, p->cn_max);
-	if (count)
+	if (count) {
 		text_table_print(t, stdout);
+		printf("cn: its id; chunks: that it holds; flushed: up to which ticket of a ring "
+		       "its hits are counted\n");
+	}
 	text_table_close(t);
 }
 

@@ -297,7 +297,7 @@ def a_secret_is_replaced_while_clients_work(t):
     t.forge("get", "--pool", by(t, "old"), "sky").expect(0, b"new")
     assert run.poll() is None
     # The one that goes on with the old secret loses its node; what it held is taken back.
-    reload(new, words="1 clients ended")
+    reload(new, words="1 client ended")
     run.communicate(timeout=PATIENCE_S)
     assert run.returncode != 0
     t.forge("get", "--pool", by(t, "old"), "sky").expect(2, b"", "does not know")

@@ -87,10 +87,20 @@ def a_name_that_cannot_be_one(t):
     for name, words in (("shm:/..", "directory"), ("shm:/.", "directory"),
                         ("shm:/" + "x" * 300, "longer than"), (t.pool + "?latency=2us", "leave it out"),
                         (t.pool + "?foo", "leave it out"),
-                        (t.path("file?latency=2us"), "leave it out"),
+                        (t.path("file?latency=2us"), ("?latency=2us", "leave it out")),
+                        (t.path("file?timeout=2s"), ("?timeout=2s", "its own name has none", "leave it out")),
+                        ("shm:/x?timeout=2s", ("?timeout=2s", "its own name has none", "leave it out")),
                         (t.path("nowhere/pool"), "no directory")):
         t.forge("node", "--size", "16M", "--pool", name).expect(2, b"", words)
+        t.forge("gc", "--pool", name).expect(2, b"", words)
     t.forge("get", "--pool", t.pool + "?foo", "k").expect(2, b"", ("is no option", "timeout="))
+    for command in CLIENTS + (("stat",), ("top",), ("keys",), ("spread",), ("check",), ("serve",)):
+        for name in (t.pool, t.path("file")):
+            t.forge(command[0], "--pool", name + "?timeout=1s", *command[1:]).expect(
+                2, b"", ("timeout= is for nodes behind", "leave it out"))
+            # The remedy is one that works: a node's own name has no options.
+            t.forge(command[0], "--pool", name + "?latency=2us", *command[1:]).expect(
+                2, b"", (f"there is no pool {name}?latency=2us", f"forge node --pool {name} --size"))
     t.forge("get", "--pool", "forge", "k").expect(2, b"", ("is no pool's name", "tcp://host:port"))
 
 

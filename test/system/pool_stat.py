@@ -78,6 +78,23 @@ def works_without_a_node_and_only_reads(t):
         assert words in text, text
 
 
+@case
+def each_line_of_stat_says_what_it_is(t):
+    """Of every state, ring and region a sentence."""
+    t.node("--size", "16M")
+    page = t.on_pool("stat").expect(0).out.decode()
+    for names in (("free", "reserved", "open", "queued", "evicting", "part"), ("small", "main"),
+                  ("superblock", "cursors", "ofm", "registry", "stats", "chunk_table", "dead_map", "rings", "index",
+                   "twims", "pad", "objects"), ("map", "lives", "dead", "mirrors", "each session")):
+        for name in names:
+            rows = re.findall(rf"^{name}  +[\d,].*$", page, re.M)
+            assert rows and all(len(re.findall(r"[a-z]{2,}", row)) > 2 for row in rows), (name, rows)
+    free = re.findall(r"^free  +[\d,].*$", page, re.M)
+    assert len(free) == 2 and "chunks to be taken" in free[1], free
+    for word in ("head, tail:", "between:", "members:"):
+        assert word in page, word
+
+
 def top_rows(page):
     """{name: (a second, in all)} of a page of `forge top`."""
     return {m[3]: (int(m[1].replace(",", "")), int(m[2].replace(",", "")))
