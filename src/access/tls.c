@@ -338,6 +338,11 @@ bool tls_has_pending(const struct tls_conn *c)
 	return SSL_pending(ssl_of(c)) > 0;
 }
 
+size_t tls_pending_bytes(const struct tls_conn *c)
+{
+	return (size_t)SSL_pending(ssl_of(c));
+}
+
 void tls_reason(const struct tls_conn *c, char *text, size_t text_bytes)
 {
 	long verified = SSL_get_verify_result(ssl_of(c));

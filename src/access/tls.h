@@ -73,8 +73,9 @@ bool tls_wants_out(const struct tls_conn *);
 ssize_t tls_recv(struct tls_conn *, void *data, size_t bytes);
 ssize_t tls_send(struct tls_conn *, const void *data, size_t bytes);
 
-/* Has something arrived that no event will tell of? */
+/* Has something arrived that no event will tell of?  How much? */
 bool tls_has_pending(const struct tls_conn *);
+size_t tls_pending_bytes(const struct tls_conn *);
 
 /*
  * Why the last call said EPROTO, for people: what is wrong with whose certificate, or with the

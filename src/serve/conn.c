@@ -2,10 +2,8 @@
 #include "serve/conn.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
 #include <malloc.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,6 +11,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "serve/ahead.h"
+#include "serve/idle.h"
+#include "serve/linger.h"
 
 static uint64_t now_ns(struct conn_worker *w)
 {
@@ -49,6 +49,7 @@ struct conn *conn_create(int fd, const struct parser *fresh)
 	if (!c)
 		return NULL;
 	c->socket.fd = fd;
+	c->queued = -1;
 	c->parser = *fresh;
 	return c;
 }
@@ -85,7 +86,7 @@ static void leave(struct conn *c)
 	c->next = c->prev = NULL;
 }
 
-static void end(struct conn *c)
+void conn_end(struct conn *c)
 {
 	struct conn_worker *w = c->worker;
 
@@ -209,6 +210,7 @@ static bool send_unsent(struct conn *c)
 
 	if (sent < 0)
 		return false;
+	c->queued = -1;
 	c->unsent_at += (size_t)sent;
 	c->unsent_bytes -= (size_t)sent;
 	c->worker->overlap.kept_bytes -= (size_t)sent;
@@ -309,8 +311,9 @@ static uint32_t workers_serving(const struct conn_worker *w)
 /* Is all that there is of it in its socket? */
 static bool is_at_rest(const struct conn *c)
 {
-	return c->waits == CONN_WAITS_INPUT && !c->held_bytes && !c->errands && !c->is_ready &&
-	       !c->is_waiting && !c->worker->is_draining && !(c->tls && tls_has_pending(c->tls));
+	return c->waits == CONN_WAITS_INPUT && !c->is_lingering && !c->held_bytes && !c->errands &&
+	       !c->is_ready && !c->is_waiting && !c->worker->is_draining &&
+	       !(c->tls && tls_has_pending(c->tls));
 }
 
 /* How many workers serve has changed.  It may be another's, or gone, afterwards. */
@@ -331,35 +334,65 @@ static void find_worker(struct conn *c)
 		}
 		join(c, w);
 		if (!wait_for(c, CONN_WAITS_INPUT))
-			end(c);
+			conn_end(c);
 		return;
 	}
 	c->serving = serving;
 }
 
+/* Has all been answered that had come when the server was told to end? */
+static bool is_drained(struct conn *c)
+{
+	if (!c->worker->is_draining || !is_done(c) || c->held_bytes)
+		return false;
+	/* What TLS wraps it in has been read with it. */
+	if (c->due)
+		c->due = min_u64(c->due, linger_input_bytes(c));
+	return !c->due;
+}
+
+/* Nothing more of it is to be carried out or sent? */
+static bool is_over(struct conn *c)
+{
+	return (c->is_ending && !c->unsent) || is_drained(c);
+}
+
 /* After anything has happened: what comes next? */
 static void go_on(struct conn *c, bool alive)
 {
-	bool is_over = !alive || c->is_broken || (c->is_ending && !c->unsent) ||
-		       (c->is_eof && is_done(c)) ||
-		       (c->worker->is_draining && is_done(c) && c->held_bytes == 0);
+	bool lives = alive && !c->is_broken && !(c->is_eof && is_done(c));
 	enum conn_wait what = c->unsent			   ? CONN_WAITS_ROOM
 			      : c->is_blocked || c->is_eof ? CONN_WAITS_NOT
 							   : CONN_WAITS_INPUT;
 
-	if (is_over || !wait_for(c, what))
-		end(c);
+	if (lives && is_over(c)) {
+		what = CONN_WAITS_INPUT;
+		lives = linger_begin(c);
+	}
+	if (!lives || !wait_for(c, what))
+		conn_end(c);
 	else if (unlikely(c->serving != workers_serving(c->worker)))
 		find_worker(c);
 }
 
+/* What had come, and then what is missing of its last request, but nothing behind that. */
+static size_t room_to_drain(const struct conn *c)
+{
+	if (c->due)
+		return c->due;
+	return c->held_need > c->held_bytes ? c->held_need - c->held_bytes : 1;
+}
+
 ssize_t conn_read(struct conn *c, char *to, size_t room)
 {
+	if (unlikely(c->worker->is_draining))
+		room = min_u64(room, room_to_drain(c));
 	ssize_t n = c->tls ? tls_recv(c->tls, to, room) : recv(c->socket.fd, to, room, 0);
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
 	c->is_eof = n == 0;
+	c->due -= min_u64(c->due, (uint64_t)n);
 	counts_add(&c->worker->counts.bytes_read, (uint64_t)n);
 	return n;
 }
@@ -400,7 +433,7 @@ static bool serve_pending(struct conn *c)
 	bool alive = true;
 
 	while (unlikely(c->tls) && alive && !c->unsent && !c->is_ending && !c->is_blocked &&
-	       tls_has_pending(c->tls))
+	       tls_has_pending(c->tls) && !is_drained(c))
 		alive = serve_input(c);
 	return alive;
 }
@@ -410,14 +443,20 @@ static uint64_t requests_so_far(const struct conn_worker *w)
 	return atomic_load_explicit(&w->counts.requests, memory_order_relaxed);
 }
 
-/* Of requests that were carried out since, without a flow of their own; they came at start_ns. */
-static void record_latency(struct conn_worker *w, uint64_t requests_before, uint64_t start_ns)
+/*
+ * Of requests that were carried out since, without a flow of their own; they came at start_ns.  Who
+ * had to wait for the answer was not idle meanwhile.
+ */
+static void record_latency(struct conn *c, uint64_t requests_before, uint64_t start_ns)
 {
-	uint64_t done = requests_so_far(w) - requests_before;
+	struct conn_worker *w = c->worker;
+	uint64_t done = requests_so_far(w) - requests_before, end_ns;
 
 	if (!done)
 		return;
-	int64_t took_ns = (int64_t)(now_ns(w) - start_ns);
+	end_ns = now_ns(w);
+	c->active_ms = end_ns / 1000000;
+	int64_t took_ns = (int64_t)(end_ns - start_ns);
 
 	/* A glance may be behind the one before. */
 	hist_record_n(&w->batch_ns, took_ns > 0 ? (uint64_t)took_ns : 0, done);
@@ -428,7 +467,7 @@ void conn_resume(struct conn *c)
 	uint64_t before = requests_so_far(c->worker), start_ns = c->blocked_ns;
 	bool alive = serve_held(c) && serve_pending(c);
 
-	record_latency(c->worker, before, start_ns);
+	record_latency(c, before, start_ns);
 	go_on(c, alive);
 }
 
@@ -447,7 +486,7 @@ void conn_serve(struct conn *c, const char *data, size_t bytes, const struct gat
 	begin_replies(w);
 	bool alive = one ? run_one(c, one) : run_requests(c, data, bytes);
 
-	record_latency(w, before, start_ns);
+	record_latency(c, before, start_ns);
 	go_on(c, alive);
 }
 
@@ -464,14 +503,14 @@ static void on_ready(void *conn)
 	if (c->waits == CONN_WAITS_INPUT && !c->held_bytes && !c->tls &&
 	    !overlap_is_on(&w->overlap)) {
 		if (!gather_read(c, start_ns))
-			end(c);
+			conn_end(c);
 		return;
 	}
 	begin_replies(w);
 	bool alive = c->waits == CONN_WAITS_ROOM ? send_unsent(c) && serve_held(c) : serve_input(c);
 
 	alive = alive && serve_pending(c);
-	record_latency(w, before, start_ns);
+	record_latency(c, before, start_ns);
 	go_on(c, alive);
 }
 
@@ -490,25 +529,6 @@ void conn_start(struct conn *c, struct conn_worker *w)
 	go_on(c, true);
 }
 
-/*
- * Nothing came of it for so long, and it took nothing.  The kernel has room for megabytes, and says
- * that there is room only after a good part of them has gone: a slow reader is seen by what is
- * left.
- */
-static bool is_idle(struct conn *c, const struct conn_worker *w)
-{
-	int left;
-
-	/* The worker that it was with may have been ahead of this one. */
-	if (c->errands || w->now_ms < c->active_ms + w->idle_timeout_ms)
-		return false;
-	if (!c->unsent || ioctl(c->socket.fd, SIOCOUTQ, &left) || left == c->queued)
-		return true;
-	c->queued = left;
-	c->active_ms = w->now_ms;
-	return false;
-}
-
 void conn_tick(struct conn_worker *w)
 {
 	struct conn *next;
@@ -517,9 +537,11 @@ void conn_tick(struct conn_worker *w)
 	w->now_ms = now_ns(w) / 1000000;
 	for (struct conn *c = w->first; c; c = next) {
 		next = c->next;
-		if (w->idle_timeout_ms && is_idle(c, w)) {
+		if (c->is_lingering) {
+			linger_look(c);
+		} else if (w->idle_timeout_ms && idle_is(c)) {
 			counts_up(&w->counts.connections_idle_closed);
-			end(c);
+			conn_end(c);
 		} else if (c->held && c->held_bytes == 0) {
 			w->given_back += c->held_room;
 			free(c->held);
@@ -541,9 +563,22 @@ void conn_drain(struct conn_worker *w)
 	w->is_draining = true;
 	for (struct conn *c = w->first; c; c = next) {
 		next = c->next;
+		if (c->is_lingering)
+			continue;
 		/* What has arrived counts as received. */
-		w->out.used = 0;
-		go_on(c, c->unsent || c->is_blocked || c->is_eof || serve_input(c));
+		c->due = linger_input_bytes(c);
+		go_on(c, true);
+	}
+}
+
+void conn_drain_look(struct conn_worker *w)
+{
+	struct conn *next;
+
+	for (struct conn *c = w->first; c; c = next) {
+		next = c->next;
+		if (c->is_lingering)
+			linger_look(c);
 	}
 }
 
@@ -551,5 +586,5 @@ void conn_close_all(struct conn_worker *w)
 {
 	gather_serve(w);
 	while (w->first)
-		end(w->first);
+		conn_end(w->first);
 }

@@ -55,6 +55,7 @@ struct conn {
 	bool is_eof;	/* the client sends no more */
 	bool is_broken; /* nothing can be sent any more */
 	bool is_authorised;
+	bool is_lingering;   /* nothing more is read or sent (linger.h) */
 	bool has_begun;	     /* with a worker, whichever */
 	uint32_t number;     /* of the server's connections: says whose it is */
 	uint32_t serving;    /* workers, when that was last looked at */
@@ -69,13 +70,16 @@ struct conn {
 	unsigned errand_count;
 
 	struct tls_conn *tls; /* NULL: as it is */
-	uint64_t active_ms;
+	uint64_t active_ms;   /* when something came or was answered; when it began to linger */
+	size_t due; /* while draining: what had come by then and has not been read, at most */
 	struct parser parser;
 	char *held; /* input that is no whole request, or must wait: held_bytes from held_at on */
 	size_t held_at, held_bytes, held_room, held_need;
 	char *unsent;
 	size_t unsent_at, unsent_bytes;
-	int queued; /* in the kernel, when it was last asked for fear of being idle */
+	/* In the kernel, when last asked for fear of being idle; -1: not since something was sent.
+	 */
+	int queued;
 };
 
 /* A request that was parsed ahead, and where: to go back there if it has to wait. */
@@ -133,12 +137,14 @@ void conn_tick(struct conn_worker *);
 
 /*
  * Read no new requests: serve what has been sent, and close connections as soon as nothing is
- * under way.  conn_close_all() closes them whatever they are at.
+ * under way and their replies have arrived, which conn_drain_look() is called for every so often.
+ * conn_close_all() closes them whatever they are at.
  */
 void conn_drain(struct conn_worker *);
+void conn_drain_look(struct conn_worker *);
 void conn_close_all(struct conn_worker *);
 
-/* ---- between conn.c and overlap.c, gather.c ------------------------------------------------ */
+/* ---- between conn.c and overlap.c, gather.c, linger.c -------------------------------------- */
 
 /* Read once.  How many bytes; 0: nothing now, or never again (is_eof); -1: it is broken. */
 ssize_t conn_read(struct conn *, char *to, size_t room);
@@ -148,6 +154,9 @@ ssize_t conn_read(struct conn *, char *to, size_t room);
  */
 void conn_serve(struct conn *, const char *data, size_t bytes, const struct gathered *one,
 		uint64_t start_ns);
+
+/* Close it, whatever it is at. */
+void conn_end(struct conn *);
 
 /* It may do what it may do now. */
 void conn_authorise(struct conn *);

@@ -154,10 +154,12 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 		accept_enable(s, true);
 		return;
 	}
-	if (atomic_load(&s->open_count) == 0)
+	if (atomic_load(&s->open_count) == 0) {
 		event_base_loopbreak(s->base);
-	else
-		event_add(&s->timer_event, &look);
+		return;
+	}
+	command_all(s, ORDER_DRAIN);
+	event_add(&s->timer_event, &look);
 }
 
 static void on_chore(evutil_socket_t fd, short what, void *argument)

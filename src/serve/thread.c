@@ -71,7 +71,9 @@ static void on_wake(void *thread)
 		c->next = NULL;
 		conn_start(c, &t->conns);
 	}
-	if (order == ORDER_DRAIN && !t->conns.is_draining)
+	if (t->conns.is_draining)
+		conn_drain_look(&t->conns);
+	else if (order == ORDER_DRAIN)
 		conn_drain(&t->conns);
 	if (order == ORDER_END)
 		conn_close_all(&t->conns);
