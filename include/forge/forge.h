@@ -128,8 +128,9 @@ struct forge_options {		/* zero means the default */
  * Attach to a pool: "shm:/name", or the path of a file, where "?latency=2us" behind it makes it as
  * slow as a network, for tests; or "tcp://host:port", "tls://host:port" or "unix:/path" of a node
  * that listens, where "?timeout=200ms" says how long it may be silent; a cache on several memory
- * nodes by all of them, with commas between.  options may be NULL.  Makes system calls; may take
- * half a second while others leave.  Any thread. 0, or an error of any kind.
+ * nodes by all of them, with commas between; of a list of before a change of the nodes one that
+ * still belongs is enough.  options may be NULL.  Makes system calls; may take half a second while
+ * others leave.  Any thread. 0, or an error of any kind.
  */
 int forge_open(const char *pool, const struct forge_options *options, struct forge_client **client);
 

@@ -5,9 +5,10 @@
  * and gives each thread connections, lanes and scratch.  A client is shared by its sessions; a
  * session belongs to one thread.  Close every session before its client.
  *
- * client/name.h says how a pool is named.  A cache on several memory nodes is named by all of them;
- * doc/nodes.md has what happens when one is lost.  A client with several, or with one that was
- * lost, has a thread that reaches them again, with every signal blocked.
+ * client/name.h says how a pool is named.  A cache on several memory nodes is named by all of them,
+ * or, of before a change, by some of which one still belongs; doc/nodes.md has what happens when
+ * one is lost.  A client with several, or with one that was lost, has a thread that reaches them
+ * again, with every signal blocked.
  */
 #ifndef FORGE_CLIENT_CLIENT_H
 #define FORGE_CLIENT_CLIENT_H

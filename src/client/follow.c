@@ -36,12 +36,8 @@
  * it writes nothing here.  A `forge spread` that dies leaves claims: then operations end with
  * FORGE_E_SPREAD after a while, and go on when it was repeated.
  *
- * A record is a text by somebody else, also when it is whole.  A name in it makes this client
- * connect somewhere, so it counts only if it is a place and nothing else, and has the hash that the
- * record has beside it; one in this host's memory or file system only if the client was opened with
- * such a one.  What is shown there (keys, certificates) and what is demanded (TLS) is what the
- * client was opened with for nodes of that kind; TLS is never dropped.  What is there is used only
- * if it says itself that it is that member, of that record (mend.c).
+ * A name in a record is not believed any more than dial.c says, and what is there is used only if
+ * it says itself that it is that member, of that record (mend.c).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,8 +56,6 @@ struct looking {
 	struct spread_record record; /* the newest that was seen; epoch 0: none */
 	const char *name;	     /* whose it is */
 	char text[512];		     /* what went wrong last */
-	struct pool_name parsed, own;
-	char dial[NAME_WHERE_BYTES + 16];
 };
 
 static uint64_t now_ns(void)
@@ -172,48 +166,6 @@ static int look_for_record(struct looking *l)
 
 /* ---- names -------------------------------------------------------------------------------- */
 
-static const char *keep_name(struct client *c, const char *name)
-{
-	for (struct dialled *d = c->dialled; d; d = d->next)
-		if (strcmp(d->name, name) == 0)
-			return d->name;
-	struct dialled *d = malloc(sizeof(*d) + strlen(name) + 1);
-
-	if (!d)
-		return NULL;
-	strcpy(d->name, name);
-	d->next = c->dialled;
-	c->dialled = d;
-	return d->name;
-}
-
-static int is_here(const struct pool_name *n)
-{
-	return n->kind == NAME_SHM || n->kind == NAME_UNIX;
-}
-
-/* The name in the record with this client's options, or NULL. */
-static const char *dial(struct looking *l, const char *text, uint64_t place)
-{
-	struct client *c = l->client;
-	struct pool_name *n = &l->parsed, *own = &l->own;
-	int has_model = 0, may_be_here = 0;
-
-	if (name_parse(text, n, l->text, sizeof(l->text)) || name_place_hash(n) != place ||
-	    name_place_text(n, l->dial, sizeof(l->dial)) || strcmp(l->dial, text) != 0)
-		return NULL;
-	for (uint32_t i = 0; i < c->name_count && !has_model; i++) {
-		if (name_parse(c->names[i], own, l->text, sizeof(l->text)))
-			continue;
-		may_be_here |= is_here(own);
-		has_model = own->kind == n->kind;
-	}
-	if ((is_here(n) && !may_be_here) ||
-	    name_as(n, has_model ? own : NULL, l->dial, sizeof(l->dial)))
-		return NULL;
-	return keep_name(c, l->dial);
-}
-
 /*
  * How to reach a member of the record: by the name it was reached by, by the list's, or by the
  * record's.  NULL: it is not known.
@@ -229,7 +181,7 @@ static const char *name_of(struct looking *l, uint32_t member)
 	for (uint32_t i = 0; i < c->name_count; i++)
 		if (c->places[i] == r->member[member].name)
 			return c->names[i];
-	return dial(l, spread_record_name(r, member), r->member[member].name);
+	return dial_name(c, r, member);
 }
 
 /* ---- do half of them agree? --------------------------------------------------------------- */

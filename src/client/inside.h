@@ -90,6 +90,8 @@ struct client {
 	/* [name_count] what a record has of them; empty where it is too long for one */
 	char (*texts)[SPREAD_NAME_BYTES_MAX + 1];
 	uint32_t name_count;
+	/* While it is opened, behind those: names that were given, and nobody was reached by. */
+	uint32_t names_left;
 	_Atomic uint32_t up_count;
 
 	/* Of the first member that was reached, but the plan with the smallest limit for values. */
@@ -195,6 +197,14 @@ static inline struct map *map_present(struct client *c)
 {
 	return atomic_load_explicit(&c->present, memory_order_acquire);
 }
+
+/* ---- dial.c ------------------------------------------------------------------------------- */
+
+/*
+ * The name that a record has of a member, with this client's options, or NULL if it has none that
+ * may be used.  It lives as long as the client.  By who opens the client, then by the mender.
+ */
+const char *dial_name(struct client *, const struct spread_record *, uint32_t member);
 
 /* ---- members.c ---------------------------------------------------------------------------- */
 

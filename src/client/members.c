@@ -1,7 +1,8 @@
 /*
  * members.c: finding the memory nodes of a cache, and that they agree on who they are.
  *
- * Every error names the node and the remedy.  doc/nodes.md has the cases as a table.
+ * Every error names the node and the remedy.  doc/nodes.md has the cases as a table.  A list that
+ * is of before is made up for by list.c, and looked at once more.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,8 +11,7 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "client/inside.h"
-#include "client/reach.h"
+#include "client/list.h"
 
 #define REFUSE(e, status, ...) (snprintf((e)->text, (e)->bytes, __VA_ARGS__), (status))
 
@@ -20,19 +20,12 @@
 #define CLAIM_NAP_NS	20000000
 /* While somebody forms it; this takes a few ms. */
 #define HALF_WAY_LOOKS_MAX 25u
+/* Records that replace the list, each newer than the one before. */
+#define RELISTS_MAX 4u
 
 struct error_out {
 	char *text;
 	size_t bytes;
-};
-
-/* A node of the list as it was found. */
-struct found {
-	const char *name;
-	struct attachment *attachment; /* NULL: it cannot be reached */
-	struct spread_view *view;
-	int member; /* index in the record, -1 for none */
-	char why[REACH_WHY_BYTES];
 };
 
 /* ---- what is there ------------------------------------------------------------------------ */
@@ -61,6 +54,7 @@ static int read_view(struct found *f, struct error_out *e)
 static int take(const struct client *c, struct found *f, struct reach *r, struct error_out *e)
 {
 	f->attachment = r->attachment;
+	f->is_tried = 1;
 	memcpy(f->why, r->why, sizeof(f->why));
 	if (r->status && c->name_count > 1 && link_is_away(r->status))
 		return 0;
@@ -80,14 +74,20 @@ static int judge(struct found *f, struct error_out *e)
 				"%s: the record of its memory nodes is damaged: form it anew with "
 				"'forge spread --set --force'",
 				f->name);
-	if (!status && f->view->epoch && !f->view->member)
-		status = REFUSE(e, FORGE_E_INVAL,
-				"%s was taken out of the memory nodes of its cache: leave it out, "
-				"make it one again with 'forge spread --set', or, for another "
-				"cache, replace it by an empty one with 'forge node --size SIZE "
-				"--force'",
-				f->name);
 	return status;
+}
+
+static int check_belongs(const struct client *c, const struct found *f, struct error_out *e)
+{
+	for (uint32_t i = 0; i < c->name_count; i++)
+		if (f[i].attachment && f[i].view->epoch && !f[i].view->member)
+			return REFUSE(e, FORGE_E_INVAL,
+				      "%s was taken out of the memory nodes of its cache: leave it "
+				      "out, make it one again with 'forge spread --set', or, for "
+				      "another cache, replace it by an empty one with 'forge node "
+				      "--size SIZE --force'",
+				      f[i].name);
+	return 0;
 }
 
 /* ---- do they agree ------------------------------------------------------------------------ */
@@ -108,14 +108,19 @@ static int check_same(const struct found *a, const struct found *b, struct error
 		      a->name, b->name);
 }
 
-/* What the record says against what the list has. */
+/* What the record says against what the list has.  Nobody new has become a member yet. */
 static int check_list(const struct client *c, const struct found *f, const struct spread_record *r,
 		      struct error_out *e)
 {
-	uint32_t reached = 0;
-
 	for (uint32_t i = 0; i < c->name_count; i++) {
-		reached += f[i].member >= 0;
+		if (f[i].attachment && f[i].member < 0 && f[i].view->was_used)
+			return REFUSE(e, FORGE_E_SPREAD,
+				      "%s is no memory node of this cache, and was used as one of "
+				      "its own: leave it out; or, if what it holds may be "
+				      "forgotten, add it with 'forge spread --set --force', or "
+				      "replace it alone by an empty one, with 'forge node --size "
+				      "SIZE --force'",
+				      f[i].name);
 		for (uint32_t j = 0; j < i; j++)
 			if (f[i].member >= 0 && f[i].member == f[j].member)
 				return REFUSE(e, FORGE_E_SPREAD,
@@ -136,15 +141,22 @@ static int check_list(const struct client *c, const struct found *f, const struc
 		    "separated by commas ('forge spread' shows them), or change them with "
 		    "'forge spread --set'",
 		    r->member_count, c->name_count, c->name_count == 1 ? "is" : "are");
-	if (reached < (r->member_count + 1) / 2) {
-		for (uint32_t i = 0; i < c->name_count; i++)
-			if (!f[i].attachment)
-				return REFUSE(
-				    e, FORGE_E_NODE,
-				    "%u of the %u memory nodes can be reached, at least half "
-				    "are needed: %s",
-				    reached, r->member_count, f[i].why);
-	}
+	return 0;
+}
+
+static int check_half(const struct client *c, const struct found *f, const struct spread_record *r,
+		      struct error_out *e)
+{
+	uint32_t reached = 0;
+
+	for (uint32_t i = 0; i < c->name_count; i++)
+		reached += f[i].member >= 0;
+	for (uint32_t i = 0; reached < (r->member_count + 1) / 2 && i < c->name_count; i++)
+		if (!f[i].attachment)
+			return REFUSE(e, FORGE_E_NODE,
+				      "%u of the %u memory nodes can be reached, at least half "
+				      "are needed: %s",
+				      reached, r->member_count, f[i].why);
 	return 0;
 }
 
@@ -166,24 +178,14 @@ static int adopt(const struct client *c, struct found *f, uint32_t i, const stru
 {
 	int member = member_named(r, c->places[i]);
 
-	if (f[i].view->was_used)
-		return REFUSE(e, FORGE_E_SPREAD,
-			      "%s is no memory node of this cache, and was used as one of its own: "
-			      "leave it out; or, if what it holds may be forgotten, add it with "
-			      "'forge spread --set --force', or replace it alone by an empty one, "
-			      "with 'forge node --size SIZE --force'",
-			      f[i].name);
 	for (uint32_t j = 0; j < c->name_count && member >= 0; j++)
 		if (f[j].member == member)
 			member = -1;
 	if (member < 0)
-		return c->name_count != r->member_count
-			   ? 0 /* check_list() says it */
-			   : REFUSE(
-				 e, FORGE_E_SPREAD,
-				 "%s is new, and no memory node of the cache had this name: put "
-				 "it in the place of a lost one with 'forge spread --set --lost'",
-				 f[i].name);
+		return REFUSE(e, FORGE_E_SPREAD,
+			      "%s is new, and no memory node of the cache had this name: put "
+			      "it in the place of a lost one with 'forge spread --set --lost'",
+			      f[i].name);
 	struct attachment *a = f[i].attachment;
 	int status = spread_join(&a->worker, &a->pool, r, r->member[member].id, f[i].view);
 
@@ -207,10 +209,12 @@ static int check_spread(struct client *c, struct found *f, const struct found *f
 		status = check_same(first, &f[i], e);
 		f[i].member = spread_record_find(&c->newest->record, f[i].view->member);
 	}
+	if (!status)
+		status = check_list(c, f, &c->newest->record, e);
 	for (uint32_t i = 0; i < c->name_count && !status; i++)
 		if (f[i].attachment && f[i].member < 0)
 			status = adopt(c, f, i, &c->newest->record, e);
-	return status ? status : check_list(c, f, &c->newest->record, e);
+	return status ? status : check_half(c, f, &c->newest->record, e);
 }
 
 /* ---- forming it --------------------------------------------------------------------------- */
@@ -266,15 +270,20 @@ static int form(struct client *c, struct found *f, struct error_out *e)
 static int find_all(struct client *c, struct found *f, struct error_out *e)
 {
 	struct reach *nodes = calloc(c->name_count, sizeof(*nodes));
+	uint32_t n = 0;
 	int status = 0;
 
 	if (!nodes)
 		return REFUSE(e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
 	for (uint32_t i = 0; i < c->name_count; i++)
-		nodes[i].name = f[i].name;
-	reach_all(&c->options, nodes, c->name_count);
-	for (uint32_t i = 0; i < c->name_count; i++) {
-		int why = take(c, &f[i], &nodes[i], status ? &(struct error_out){NULL, 0} : e);
+		if (!f[i].is_tried)
+			nodes[n++].name = f[i].name;
+	if (n)
+		reach_all(&c->options, nodes, n);
+	for (uint32_t i = 0, at = 0; i < c->name_count; i++) {
+		if (f[i].is_tried)
+			continue;
+		int why = take(c, &f[i], &nodes[at++], status ? &(struct error_out){NULL, 0} : e);
 
 		status = status ? status : why;
 	}
@@ -300,6 +309,8 @@ static int judge_all(struct client *c, struct found *f, struct error_out *e)
 			status = 0;
 		}
 	}
+	if (!status)
+		status = check_belongs(c, f, e);
 	if (status)
 		return status;
 	for (uint32_t i = 0; i < c->name_count; i++)
@@ -420,64 +431,53 @@ static int join_all(struct client *c, struct found *f, struct error_out *e)
 	return status;
 }
 
-static int take_names(struct client *c, const char *list, struct error_out *e)
+/* A list that is not what the record says is replaced by the record's (list.h). */
+static int find(struct client *c, struct found **f, struct error_out *e)
 {
-	struct pool_name *parsed;
-	unsigned n;
-	int status = name_parse_list(list, &parsed, &n, e->text, e->bytes);
+	int status = find_spread(c, *f, e), is_other = 0;
 
-	if (status)
-		return status;
-	/* They stay names; each is taken apart again where it is used. */
-	c->names = calloc(n, sizeof(*c->names));
-	c->places = calloc(n, sizeof(*c->places));
-	c->texts = calloc(n, sizeof(*c->texts));
-	for (unsigned i = 0; c->places && c->texts && i < n; i++) {
-		c->places[i] = name_place_hash(&parsed[i]);
-		if (name_place_text(&parsed[i], c->texts[i], sizeof(c->texts[i])))
-			c->texts[i][0] = '\0';
-	}
-	free(parsed);
-	for (; c->names && c->places && c->texts && c->name_count < n; c->name_count++) {
-		size_t bytes = name_first_bytes(list);
+	for (unsigned i = 0; i < RELISTS_MAX; i++) {
+		int is_enough = status == 0;
 
-		char *name = calloc(1, bytes + 1);
-
-		if (!name)
+		if (!is_enough && status != FORGE_E_SPREAD && status != FORGE_E_INVAL)
 			break;
-		memcpy(name, list, bytes);
-		c->names[c->name_count] = name;
-		list += bytes + 1;
+		const struct spread_record *r = list_record(c, *f);
+
+		if (!r)
+			break;
+		status = list_replace(c, f, r, e->text, e->bytes);
+		if (status)
+			return is_enough && status == FORGE_E_SPREAD ? 0 : status;
+		is_other |= !is_enough;
+		status = find_spread(c, *f, e);
 	}
-	return c->name_count == n
-		   ? 0
-		   : REFUSE(e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	if (!status && is_other)
+		log_warn(
+		    "%s: the cache lies on other memory nodes than were named: going on with "
+		    "the %u of its record, of epoch %u; name those ('forge spread' shows them)",
+		    c->names[0], c->name_count, (unsigned)c->newest->record.epoch);
+	return status;
 }
 
 int members_open(struct client *c, const char *list, char *error_text, size_t error_bytes)
 {
 	struct error_out e = {error_text, error_bytes};
-	int status = take_names(c, list, &e);
+	int status = list_take(c, list, error_text, error_bytes);
 
 	if (status)
 		return status;
-	struct found *f = calloc(c->name_count, sizeof(*f));
+	struct found *f = list_found(c);
 
 	c->newest = map_create();
 	if (!f || !c->newest) {
 		free(f);
 		return REFUSE(&e, FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
 	}
-	for (uint32_t i = 0; i < c->name_count; i++)
-		f[i].name = c->names[i];
-	status = find_spread(c, f, &e);
+	status = find(c, &f, &e);
 	if (!status)
 		status = join_all(c, f, &e);
-	for (uint32_t i = 0; i < c->name_count; i++) {
-		attachment_drop(f[i].attachment);
-		free(f[i].view);
-	}
-	free(f);
+	list_found_free(c, f);
+	list_settle(c);
 	return status;
 }
 
@@ -494,11 +494,7 @@ void members_close(struct client *c)
 		free(d);
 	}
 	map_drop(c->newest);
-	for (uint32_t i = 0; i < c->name_count; i++)
-		free(c->names[i]);
-	free(c->names);
-	free(c->places);
-	free(c->texts);
+	list_free(c);
 }
 
 /* ---- those who come back ------------------------------------------------------------------ */
