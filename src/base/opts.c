@@ -187,6 +187,12 @@ static int fail_foreign(struct cursor *c, char letter, const char *name)
 	return 0;
 }
 
+/* It may have been meant for an operand. */
+static const char *dash_hint(const struct opts_table *t)
+{
+	return t->operands_max ? "; before an argument that begins with a dash write --" : "";
+}
+
 static int unknown_option(struct cursor *c, const char *word, size_t len)
 {
 	const struct opts_table *t = c->table;
@@ -200,7 +206,7 @@ static int unknown_option(struct cursor *c, const char *word, size_t len)
 	if (nearest)
 		return opts_fail(t, c->parsed, "unknown option --%s, did you mean --%s?", name,
 				 nearest);
-	return opts_fail(t, c->parsed, "unknown option --%s", name);
+	return opts_fail(t, c->parsed, "unknown option --%s%s", name, dash_hint(t));
 }
 
 /* The value of an option that was not attached to it: the next word.  form is what it must be. */
@@ -280,7 +286,8 @@ static int parse_short(struct cursor *c, const char *word)
 		if (i == c->table->option_count && fail_foreign(c, *p, NULL))
 			return FORGE_E_INVAL;
 		if (i == c->table->option_count)
-			return opts_fail(c->table, c->parsed, "unknown option %s", label);
+			return opts_fail(c->table, c->parsed, "unknown option %s%s", label,
+					 dash_hint(c->table));
 		if (c->table->options[i].type != OPT_TYPE_FLAG)
 			return store_given(c, i, label, p[1] ? p + 1 : NULL);
 		if (store_given(c, i, label, NULL))

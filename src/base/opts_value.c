@@ -126,8 +126,11 @@ const char *opts_value_form(const struct opt *o, char *buf, size_t bytes)
 	const char *unit = o->type == OPT_TYPE_BYTES ? "" : count_unit(o);
 	bool is_noun = unit[strspn(unit, LOWER)] == '\0';
 
-	if (o->choices || (o->type == OPT_TYPE_STRING && o->unit))
-		return o->choices ? o->choices : o->unit;
+	if (o->choices)
+		return o->choices;
+	/* A word in capitals says what it is: FILE, PORT, PID. */
+	if (o->unit && (o->type == OPT_TYPE_STRING || (o->type == OPT_TYPE_U64 && !*unit)))
+		return o->unit;
 	snprintf(buf, bytes, "%s%s%s", expected_form(o->type),
 		 !*unit	   ? ""
 		 : is_noun ? " of "
@@ -145,9 +148,11 @@ static int check_range(const struct opts_source *s, const struct opt *o, const c
 	if (v >= o->min && (o->max == 0 || v <= o->max))
 		return 0;
 	opts_bound_text(o, o->min, &least);
+	/* Units are plurals; one thread is no threads. */
 	if (o->max == 0)
-		return opts_fail(s->table, s->parsed, "%s=%s: must be at least %s%s%s", s->label,
-				 value, least.s, space, unit);
+		return opts_fail(s->table, s->parsed, "%s=%s: must be at least %s%s%.*s", s->label,
+				 value, least.s, space,
+				 (int)(strlen(unit) - (o->min == 1 && *unit)), unit);
 	return opts_fail(s->table, s->parsed, "%s=%s: must be between %s and %s%s%s", s->label,
 			 value, least.s, opts_bound_text(o, o->max, &most), space, unit);
 }
@@ -191,6 +196,19 @@ static int store_double(const struct opts_source *s, const struct opt *o, const 
 	return 0;
 }
 
+/* Nothing is no name, no path and no list. */
+static int store_string(const struct opts_source *s, const struct opt *o, const char *value,
+			const char **field)
+{
+	char form[96];
+
+	if (!*value)
+		return opts_fail(s->table, s->parsed, "%s needs a value (%s)", s->label,
+				 opts_value_form(o, form, sizeof(form)));
+	*field = value;
+	return 0;
+}
+
 int opts_store(const struct opts_source *s, const struct opt *o, const char *value, void *field)
 {
 	switch (o->type) {
@@ -203,8 +221,7 @@ int opts_store(const struct opts_source *s, const struct opt *o, const char *val
 	case OPT_TYPE_DOUBLE:
 		return store_double(s, o, value, field);
 	case OPT_TYPE_STRING:
-		*(const char **)field = value;
-		return 0;
+		return store_string(s, o, value, field);
 	case OPT_TYPE_CHOICE:
 		return store_choice(s, o, value, field);
 	}

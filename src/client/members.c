@@ -219,13 +219,29 @@ static int check_spread(struct client *c, struct found *f, const struct found *f
 
 /* ---- forming it --------------------------------------------------------------------------- */
 
+/* Two names may stand for one node. */
+static int check_names(const struct client *c, const struct found *f, struct error_out *e)
+{
+	for (uint32_t i = 0; i < c->name_count; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (f[i].attachment && f[j].attachment &&
+			    f[i].attachment->pool.pool_id == f[j].attachment->pool.pool_id)
+				return REFUSE(e, FORGE_E_SPREAD,
+					      "%s and %s are the same memory node: name it once",
+					      f[j].name, f[i].name);
+	return 0;
+}
+
 static int form(struct client *c, struct found *f, struct error_out *e)
 {
 	struct spread_member members[SPREAD_NODES_MAX];
 	const char *names[SPREAD_NODES_MAX];
 	const struct spread_wish wish = {
 	    .epoch = 1, .members = members, .names = names, .count = c->name_count};
-	int status = 0;
+	int status = check_names(c, f, e);
+
+	if (status)
+		return status;
 
 	for (uint32_t i = 0; i < c->name_count; i++) {
 		if (!f[i].attachment)

@@ -278,6 +278,21 @@ static int access_check(const struct pool_name *n, const struct reading *r)
 	return 0;
 }
 
+/* "shm:/a; shm:/b": a scheme behind what is no comma, or no comma alone. */
+static int has_other_separator(const char *name, size_t bytes)
+{
+	static const char separators[] = " ;|\t\n";
+
+	for (const char *at = name; at < name + bytes; at++) {
+		const char *next = at + strspn(at, separators);
+
+		/* What begins with no letter is a path, in which there may be anything. */
+		if (next > at && *next != '/' && *next != '.' && begins_name(next))
+			return 1;
+	}
+	return 0;
+}
+
 /* One of a list; a comma at its end or alone has no name on one side. */
 static int parse(const char *name, size_t bytes, struct pool_name *out, const struct reading *r)
 {
@@ -294,6 +309,12 @@ static int parse(const char *name, size_t bytes, struct pool_name *out, const st
 		return refuse(r, "the pool's name begins with a comma: leave it out, or name a "
 				 "memory node before it");
 
+	if (has_other_separator(name, bytes))
+		return refuse(
+		    r,
+		    "\"%.*s\" is several names: memory nodes are separated by commas, and "
+		    "nothing else",
+		    (int)bytes, name);
 	memset(out, 0, offsetof(struct pool_name, where));
 	out->kind = kind_of(name, &skip);
 	out->is_tls_name = strncmp(name, "tls://", skip) == 0 && skip > 0;

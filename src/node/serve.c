@@ -115,13 +115,14 @@ static void serve_describe(void *context, struct wire_welcome *w)
 	w->cn_max = s->cn_max;
 }
 
-/* Commas become ends of strings.  How many there are; 0 if there are too many. */
+/* Commas become ends of strings.  How many there are; 0 if there are too many, or nothing in one.
+ */
 static unsigned split(char *list, const char *out[TCP_SERVER_LISTEN_MAX])
 {
 	unsigned count = 0;
 
-	for (char *at = strtok(list, ","); at; at = strtok(NULL, ",")) {
-		if (count == TCP_SERVER_LISTEN_MAX)
+	for (char *rest = list, *at; (at = strsep(&rest, ","));) {
+		if (count == TCP_SERVER_LISTEN_MAX || !*at)
 			return 0;
 		out[count++] = at;
 	}

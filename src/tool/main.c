@@ -82,16 +82,14 @@ static int help(void)
 	return TOOL_OK;
 }
 
-static int help_on(const char *name)
+/* Of a subcommand, or of one of its own: its words are argv[0..argc). */
+static int help_on(int argc, char **argv)
 {
-	const struct command *c = find(name);
-	char word[32], option[] = "--help";
-	char *argv[] = {word, option, NULL};
+	const struct command *c = find(argv[0]);
+	char option[] = "--help";
+	char *words[] = {argv[0], argc > 1 ? argv[1] : option, option, NULL};
 
-	if (!c)
-		return unknown(name);
-	snprintf(word, sizeof(word), "%s", name);
-	return c->run(2, argv);
+	return c ? c->run(argc > 1 ? 3 : 2, words) : unknown(argv[0]);
 }
 
 /*
@@ -142,7 +140,7 @@ static int run(int argc, char **argv)
 		return TOOL_OK;
 	}
 	if (strcmp(name, "help") == 0)
-		return argc > 2 ? help_on(argv[2]) : help();
+		return argc > 2 ? help_on(argc - 2, argv + 2) : help();
 	c = find(name);
 	if (c)
 		return c->run(argc - 1, argv + 1);

@@ -63,8 +63,17 @@ int tool_own_name(const struct command *c, const char *name)
 {
 	const char *options = strrchr(name, '?');
 
-	/* What is no memory of this host, or cannot be a name at all, is told below. */
-	if (!options || name_is_of_socket(name) || !name_has_options(name))
+	if (name[name_first_bytes(name)])
+		return tool_fail(
+		    c, "%s is a list, where the pool of one memory node is to be named", name);
+	if (name_is_of_socket(name))
+		return tool_fail(
+		    c,
+		    "%s: a pool is memory of this host here, shm:/name or the path of a file; "
+		    "sockets are for those who reach it (forge node --listen)",
+		    name);
+	/* What cannot be a name at all is told below. */
+	if (!options || !name_has_options(name))
 		return 0;
 	return tool_fail(
 	    c,

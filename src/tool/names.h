@@ -10,6 +10,9 @@
 
 #include "tool/command.h"
 
+/* Of two names in a list. */
+#define TOOL_SAME_NODE_FORMAT "%s and %s are the same memory node: name it once"
+
 struct tool_names {
 	char **name;
 	unsigned count; /* at least 1 */

@@ -136,7 +136,7 @@ static int scrape_one(const char *where, char *page, struct scraped *out, char *
 	snprintf(address, sizeof(address), "%s", where);
 	if (!cut(address, &host, &port) || getaddrinfo(host, port, &wish, &found)) {
 		snprintf(error_text, error_bytes,
-			 "%s: no address of a server: give what its ready line says behind "
+			 "'%s' is no address of a server: give what its ready line says behind "
 			 "'metrics', such as 127.0.0.1:9150",
 			 where);
 		return FORGE_E_INVAL;

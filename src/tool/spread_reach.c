@@ -107,6 +107,22 @@ static int sort(struct change *c, unsigned count)
 	return status;
 }
 
+/* Two names may stand for one, whether it is to stay or to leave. */
+static int check_each_is_named_once(const struct change *c)
+{
+	for (unsigned i = 0; i < c->count; i++)
+		for (unsigned j = 0; j < i; j++)
+			if (c->nodes[i]->pool.pool_id == c->nodes[j]->pool.pool_id)
+				return tool_fail(
+				    &command_spread,
+				    "%s and %s are the same memory node%s: name it once",
+				    c->nodes[j]->name, c->nodes[i]->name,
+				    c->nodes[i]->stays == c->nodes[j]->stays
+					? ""
+					: ", which is to stay and to leave");
+	return 0;
+}
+
 int spread_reach(struct change *c)
 {
 	int status = tool_names_open(&command_spread, c->config->pool, &c->names);
@@ -128,6 +144,8 @@ int spread_reach(struct change *c)
 	}
 	at_once(count, reach_one, c);
 	status = sort(c, count);
+	if (!status)
+		status = check_each_is_named_once(c);
 	if (!status && c->count == 0)
 		status = tool_fail(&command_spread, "%s", c->away[0].why);
 	return status;

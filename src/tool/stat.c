@@ -114,6 +114,12 @@ static void take_space(const struct reporting *r, struct stat_node *n)
 	fail_node(n, status);
 }
 
+static bool is_same(const struct stat_node *a, const struct stat_node *b)
+{
+	return !a->status && !a->look.is_metrics && !b->look.is_metrics &&
+	       a->look.pool.pool_id == b->look.pool.pool_id;
+}
+
 /* Print one node, or append it to list if there is one.  0, or the exit status. */
 static int report_node(const struct reporting *r, struct stat_node *n, json_t *list,
 		       struct stat_sum *sum)
@@ -122,6 +128,13 @@ static int report_node(const struct reporting *r, struct stat_node *n, json_t *l
 		take_space(r, n);
 	if (n->status)
 		return tool_fail(&command_stat, "%s", n->why);
+	for (const struct stat_node *before = r->nodes; before < n; before++)
+		if (is_same(before, n)) {
+			survey_free(&n->survey);
+			tool_look_close(&n->look);
+			return tool_fail(&command_stat, TOOL_SAME_NODE_FORMAT, before->name,
+					 n->name);
+		}
 	if (sum->answers > 0 && !list)
 		printf("\n%s\n\n", PAGE_RULE);
 	sum->answers++;

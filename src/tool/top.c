@@ -203,6 +203,10 @@ static int take(const struct look_at_all *all, struct sample *out)
 
 		if (n->status && !n->is_away)
 			return tool_fail(&command_top, "%s", n->why);
+		for (unsigned j = 0; j < i; j++)
+			if (n->pool_id && n->pool_id == all->node[j].pool_id)
+				return tool_fail(&command_top, TOOL_SAME_NODE_FORMAT,
+						 all->names->name[j], all->names->name[i]);
 		add_node(out, n);
 		out->here |= (uint64_t)!n->is_away << i;
 	}

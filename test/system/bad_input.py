@@ -371,7 +371,7 @@ def a_policy_that_is_none(t):
 @case
 def pool_names_that_cannot_be(t):
     for name, words in (("relative", "write shm:/name, file:/path, /path"),
-                        ("shm:/a/b", "for a file write file:/path"), ("", "write shm:/name")):
+                        ("shm:/a/b", "for a file write file:/path"), ("", "--pool needs a value (NAME)")):
         t.pool = name
         t.on_pool("node", "--size", "4M").expect(2, b"", words)
         for command in CLIENTS + (("stat",),):
@@ -539,6 +539,58 @@ def options_and_subcommands(t):
         t.forge(*argv).expect(2, b"", (words, "--help'"))
     t.forge("get", "k", env={"FORGE_LOG": "loud"}).expect(2, b"", ("FORGE_LOG",))
     t.forge("node", env={"FORGE_SIZE": "loud"}).expect(2, b"", ("FORGE_SIZE", "a size such as"))
+
+
+@case
+def nothing_is_no_value(t):
+    """Not a name, not a path, not a list: a server that listened to nobody said that it was ready."""
+    own = ("--port", "0", "-s", t.path("s"))
+    for argv in (("serve", *own, "--listen", ""), ("serve", *own, "--metrics", ""), ("serve", "--port", "0", "-s", ""),
+                 ("serve", *own, "--listen="), ("bench", "--json", ""), ("node", "--listen", ""),
+                 ("spread", "--set", "--leave", ""), ("sim", "faults", "--kinds", ""), ("replay", "--columns=", "x"),
+                 ("top", "--metrics", ""), ("get", "--key-file", "", "k")):
+        t.forge(*argv).expect(2, b"", "needs a value (")
+    t.forge("get", "k", env={"FORGE_POOL": ""}).expect(2, b"", "FORGE_POOL needs a value (NAME)")
+
+
+@case
+def a_list_where_one_is_meant_and_one_that_is_no_list(t):
+    for command in ("node", "--size", "8M"), ("gc",):
+        t.forge(*command, "--pool", "shm:/a,shm:/b").expect(2, b"", ("shm:/a,shm:/b is a list", "one memory node"))
+        t.forge(*command, "--pool", "tcp://a:1").expect(2, b"", ("tcp://a:1", "memory of this host", "--listen"))
+    for separator in ", ", " ", ";", "; ", " | ":
+        for command in CLIENTS + (("stat",), ("spread",), ("serve",), ("bench",)):
+            t.forge(command[0], "--pool", separator.join(("shm:/a", "tcp://b:1")), *command[1:]).expect(
+                2, b"", ("several names", "separated by commas, and nothing else"))
+    for listen in "tcp://127.0.0.1:0,,unix:" + t.path("s"), "unix:" + t.path("s") + ",", ",":
+        t.on_pool("node", "--size", "8M", "--listen", listen).expect(2, b"", "is no list of addresses to listen on")
+    assert not os.path.exists(t.path("s")) and not os.path.exists(t.shm_file)
+
+
+@case
+def one_memory_node_under_two_names(t):
+    """Whatever is summed or shared out would be so twice."""
+    node = t.node("--size", "16M", "--listen", "tcp://127.0.0.1:0")
+    names = (t.pool, node.listens[0])
+    same = f"{names[0]} and {names[1]} are the same memory node"
+    for command in ("get", "k"), ("top", "--once"), ("spread",), ("spread", "--set"), ("bench", "-n", "1"):
+        done = t.forge(command[0], "--pool", ",".join(names), *command[1:])
+        # A run's report goes before the worker's error.
+        assert same in done.err.decode() and done.code == (1 if command[0] == "bench" else 2), done
+    stat = t.forge("stat", "--json", "--pool", ",".join(names))
+    assert stat.code == 2 and same in stat.err.decode() and stat.json()["all"]["memory_nodes"] == 1, stat
+    t.forge("spread", "--pool", names[0], "--set", "--leave", names[1]).expect(2, b"", (same, "to stay and to leave"))
+    assert node.end() == 0
+
+
+@case
+def help_on_what_has_subcommands_of_its_own(t):
+    for words in ("stat",), ("sim", "bench"), ("sim", "faults"):
+        assert t.forge("help", *words).expect(0).out == t.forge(*words, "--help").expect(0).out
+    t.forge("help", "sim", "bnech").expect(2, b"", "did you mean 'bench'?")
+    t.forge("get", "-key").expect(2, b"", ("unknown option -k", "before an argument that begins with a dash write --"))
+    t.forge("del", "--none-such").expect(2, b"", ("unknown option --none-such", "write --"))
+    assert b"write --" not in t.forge("stat", "-x").expect(2, b"", "unknown option -x").err
 
 
 @case

@@ -17,7 +17,7 @@
 #include "base/status.h"
 
 struct config {
-	uint64_t threads, pool_bytes, poll_us, wait_us, seed;
+	uint64_t threads, pool_bytes, poll_us, wait_us, seed, runs, port;
 	double theta, rate;
 	const char *trace;
 	unsigned policy;
@@ -31,6 +31,8 @@ static const struct opt rows[] = {
 		 "Time between polls."),
     OPT_U64(struct config, seed, "seed", 0, NULL, NULL, 0, 0, "Seed."),
     OPT_DOUBLE(struct config, theta, "theta", 0, "0.99", NULL, 0, 2, "Skew."),
+    OPT_U64(struct config, runs, "runs", 0, "1", "runs", 1, 0, "Runs."),
+    OPT_U64(struct config, port, "port", 0, "1", "PORT", 0, 65535, "Where."),
     OPT_DOUBLE(struct config, rate, "rate", 0, "0", "op/s", 0, 1e6, "Operations begun."),
     OPT_DURATION(struct config, wait_us, "wait", 0, "0", NULL, 0, UINT64_C(86400000000), "Wait."),
     OPT_STRING(struct config, trace, "trace", 'T', NULL, "FILE", "Trace to replay."),
@@ -162,8 +164,10 @@ static void unknown_options_name_the_nearest(void **state)
 	assert_refused("--pool 4", "forge bench: unknown option --pool, did you mean "
 				   "--pool-bytes?; see 'forge bench --help'");
 	assert_refused("--frobnicate",
-		       "forge bench: unknown option --frobnicate; see 'forge bench --help'");
-	assert_refused("-x", "forge bench: unknown option -x; see 'forge bench --help'");
+		       "forge bench: unknown option --frobnicate; before an argument that begins "
+		       "with a dash write --; see 'forge bench --help'");
+	assert_refused("-x", "forge bench: unknown option -x; before an argument that begins with "
+			     "a dash write --; see 'forge bench --help'");
 	/* --no- is for flags only */
 	assert_refused("--no-threads",
 		       "forge bench: unknown option --no-threads, did you mean --threads?; "
@@ -227,6 +231,14 @@ static void missing_values_and_surplus_words(void **state)
 					  "such as 100us, 5ms or 2s); see 'forge bench --help'");
 	assert_refused("--policy", "forge bench: --policy needs a value (forge|forge-paper|lru); "
 				   "see 'forge bench --help'");
+	assert_refused("--trace=",
+		       "forge bench: --trace needs a value (FILE); see 'forge bench --help'");
+	assert_refused("--runs 0", "forge bench: --runs=0: must be at least 1 run; "
+				   "see 'forge bench --help'");
+	assert_refused("--port", "forge bench: --port needs a value (PORT); "
+				 "see 'forge bench --help'");
+	assert_refused("--port 70000", "forge bench: --port=70000: must be between 0 and 65535; "
+				       "see 'forge bench --help'");
 	assert_refused("--trace --threads 3",
 		       "forge bench: --trace needs a value (FILE); see 'forge bench --help'");
 	assert_refused("a b c", "forge bench: unexpected argument 'c'; see 'forge bench --help'");

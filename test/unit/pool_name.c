@@ -154,6 +154,10 @@ static void test_no_names(void **state)
 	    {"unix:run", "unix:/PATH"},
 	    {"unix:", "unix:/PATH"},
 	    {"shm:/a,tcp://b:1", "is a list"},
+	    {"shm:/a, shm:/b", "separated by commas, and nothing else"},
+	    {"shm:/a shm:/b", "\"shm:/a shm:/b\" is several names"},
+	    {"tcp://a:1;tls://b:1", "is several names"},
+	    {"tcp://a:1 | unix:/b", "is several names"},
 	    {"shm:/a,", "behind the comma of \"shm:/a,\""},
 	};
 	static struct pool_name name;
