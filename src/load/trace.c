@@ -69,10 +69,9 @@ static int reader_find(const struct trace_reader **out, const char *path, const 
 	}
 	if (format != NULL)
 		return load_error_set(error, FORGE_E_INVAL,
-				      "trace format '%s' is not known; use one of%s", format,
-				      known);
+				      "--format=%s is not known; give one of%s", format, known);
 	return load_error_set(error, FORGE_E_INVAL,
-			      "%s: the extension names no trace format; give the format, one of%s",
+			      "%s: the extension names no trace format; give --format, one of%s",
 			      path, known);
 }
 
@@ -100,10 +99,9 @@ static int content_check(struct trace *t, struct load_error *error)
 	if (t->reader->record_bytes > 0 ? count < 32 || printable < count || lines == 0
 					: zeros == 0)
 		return 0;
-	return load_error_set(
-	    error, FORGE_E_FORMAT,
-	    "%s: looks like %s, but its extension says %s; give the format by name", t->path, kind,
-	    t->reader->name);
+	return load_error_set(error, FORGE_E_FORMAT,
+			      "%s: looks like %s, but its extension says %s; give --format",
+			      t->path, kind, t->reader->name);
 }
 
 /* A plain file's length tells at once what a packed one only tells at its end. */

@@ -33,7 +33,8 @@ static int run_profiles(int argc, char **argv)
 	}
 	if (argc > 1)
 		return tool_fail(&for_errors_profiles,
-				 "there are no arguments to give; see --help");
+				 "unexpected argument '%s'; see 'forge sim profiles --help'",
+				 argv[1]);
 	for (unsigned i = 0; (p = vt_profile_at(i)); i++) {
 		printf("%s%s: %s, hash %016llx\n", i ? "\n" : "", p->name, p->sentence,
 		       (unsigned long long)vt_profile_hash(p));

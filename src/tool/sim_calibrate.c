@@ -59,7 +59,9 @@ static int run(int argc, char **argv)
 		return TOOL_OK;
 	}
 	if (argc > 1)
-		return tool_fail(&for_errors, "there are no arguments to give; see --help");
+		return tool_fail(&for_errors,
+				 "unexpected argument '%s'; see 'forge sim calibrate --help'",
+				 argv[1]);
 	for (unsigned i = 0; (p = vt_profile_at(i)); i++) {
 		if (i)
 			putchar('\n');

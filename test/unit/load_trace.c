@@ -357,9 +357,9 @@ static void test_refused_at_open(void **state)
 		int status;
 		const char *names;
 	} cases[] = {
-	    {"a.dat", NULL, "\0\0\0\0", 4, FORGE_E_INVAL, "extension names no trace format"},
+	    {"a.dat", NULL, "\0\0\0\0", 4, FORGE_E_INVAL, "no trace format; give --format"},
 	    {"noextension", NULL, "\0\0\0\0", 4, FORGE_E_INVAL, "one of oracleGeneral u32"},
-	    {"a.u32", "u33", "\0\0\0\0", 4, FORGE_E_INVAL, "'u33' is not known"},
+	    {"a.u32", "u33", "\0\0\0\0", 4, FORGE_E_INVAL, "--format=u33 is not known"},
 	    {"a.u32", NULL, "\0\0\0\0\0", 5, FORGE_E_TRUNCATED, "record 2 is cut: 5 bytes"},
 	    {"a.oracleGeneral", NULL, "\0\0\0\0\0\0\0", 7, FORGE_E_TRUNCATED, "24-byte"},
 	    {"a.u32", NULL, text, 44, FORGE_E_FORMAT, "looks like text"},
