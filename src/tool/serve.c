@@ -191,9 +191,11 @@ static void look_at_node(void *context)
 
 		tool_node_remedy(m.name, remedy, sizeof(remedy));
 
-		if (gone && !(s->gone >> i & 1))
+		if (gone && !(s->gone >> i & 1) && served == 0)
 			log_warn("%s: its memory node has ended: %s, or end this server", m.name,
 				 remedy);
+		else if (gone && !(s->gone >> i & 1))
+			log_warn("its memory node does not answer: %s", text);
 		s->gone = (s->gone & ~(UINT64_C(1) << i)) | (uint64_t)gone << i;
 	}
 }

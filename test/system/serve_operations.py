@@ -85,6 +85,24 @@ def a_server_says_that_its_node_has_ended(t):
 
 
 @case
+def a_node_that_stands_still_has_not_ended(t):
+    if LATENCY not in (None, "", "socket"):
+        raise Skip("a latency is for pools that are mapped")
+    place = "unix:" + t.path("still")
+    node = t.node("--size", "16M", "--listen", place)
+    s = Server(t, "--pool", place, "-t", "1")
+    node.process.send_signal(signal.SIGSTOP)
+    said = ""
+    while "does not answer: unix:" not in said and "has ended" not in said:
+        line = s.process.stderr.readline().decode()
+        assert line, said
+        said += line
+    node.process.send_signal(signal.SIGCONT)
+    code, err = s.end()
+    assert code == 0 and "has ended" not in said + err, (code, said, err)
+
+
+@case
 def a_server_goes_over_to_the_pool_that_has_the_name(t):
     node = t.node("--size", "16M")
     s = Server(t, "--pool", t.pool, "-t", "1")
