@@ -28,6 +28,12 @@ PRINTF_LIKE(2, 3) static void warn(struct bench_report *r, const char *format, .
 	va_end(args);
 }
 
+/*
+ * A pool that was empty before gives no more hits than the ceiling, but for requests that several
+ * workers carried out in another order than the trace's, about the end of the warm-up.
+ */
+#define ABOVE_CEILING 0.001
+
 static void warn_hit_ratio(struct bench_report *r)
 {
 	const struct bench_tally *n = &r->result->tally;
@@ -36,7 +42,13 @@ static void warn_hit_ratio(struct bench_report *r)
 	if (n->gets == 0) {
 		warn(r, "there was no Get, so there is no hit ratio");
 	} else if (r->footprint) {
-		if (n->hits == 0 || n->hits == n->gets)
+		if (r->ceiling.gets &&
+		    ratio > bench_ratio(r->ceiling.hits, r->ceiling.gets) + ABOVE_CEILING)
+			warn(r,
+			     "more Gets hit than the ceiling allows: the pool had values of these "
+			     "keys before the run; 'forge flush' forgets them, and without --pool "
+			     "a new one is made");
+		else if (n->hits == 0 || n->hits == n->gets)
 			warn(r,
 			     "the miss ratio is exactly %d: check the unit of the trace's sizes "
 			     "and the size of the cache",

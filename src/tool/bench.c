@@ -205,6 +205,8 @@ static int check_config(const struct command *c, const struct config *config)
 
 int load_bench_main(const struct load_where *where, int argc, char **argv)
 {
+	static const char *const own[] = {"cache-percent", "size", "group-objects",
+					  "group-objects-max"};
 	struct load_table given;
 	struct opts_parsed parsed;
 	struct workload_spec spec;
@@ -215,6 +217,10 @@ int load_bench_main(const struct load_where *where, int argc, char **argv)
 	if (status >= 0)
 		return status;
 	status = check_config(where->command, given.config);
+	if (!status)
+		status = load_check_own(where->command, &given, &parsed,
+					((const struct config *)given.config)->pool, own,
+					ARRAY_COUNT(own));
 	if (!status)
 		status = parse_workload(where->command, given.config, &spec, text, sizeof(text));
 	if (!status) {

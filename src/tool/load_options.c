@@ -8,6 +8,28 @@
 
 #include "tool/attach.h"
 
+int load_check_own(const struct command *c, const struct load_table *t,
+		   const struct opts_parsed *parsed, const char *pool, const char *const own[],
+		   unsigned count)
+{
+	if (!load_pool_is_named(&(struct load_pool){.name = pool}))
+		return 0;
+	for (unsigned i = 0; i < count; i++) {
+		enum opts_origin from = opts_origin(&t->table, parsed, own[i]);
+
+		if (from == OPTS_COMMAND_LINE || from == OPTS_FILE)
+			return tool_fail(c,
+					 "--%s is for a pool made for the run, but %s names %s, "
+					 "which forge node makes: leave out one of the two",
+					 own[i],
+					 opts_origin(&t->table, parsed, "pool") == OPTS_ENVIRONMENT
+					     ? "FORGE_POOL"
+					     : "--pool",
+					 pool);
+	}
+	return 0;
+}
+
 bool load_pool_is_named(const struct load_pool *p)
 {
 	return p->name && strcmp(p->name, "none") != 0;

@@ -128,6 +128,13 @@ int load_replay_main(const struct load_where *, int argc, char **argv);
 int load_run_processes(const struct load_where *, void *more, struct load_pool *,
 		       struct bench_setup *, const struct bench_load *, struct bench_report *);
 
+/*
+ * The options own[0..count) say how a pool is made, so they contradict one that is named; the
+ * environment may be for memory nodes, too, and is none.  0, or the exit status, the error printed.
+ */
+int load_check_own(const struct command *, const struct load_table *, const struct opts_parsed *,
+		   const char *pool, const char *const own[], unsigned count);
+
 /* Did the user name a pool?  If not, one is made. */
 bool load_pool_is_named(const struct load_pool *);
 

@@ -293,6 +293,8 @@ static int run_config(const struct load_where *where, const struct load_table *g
 
 int load_replay_main(const struct load_where *where, int argc, char **argv)
 {
+	static const char *const own[] = {"cache-percent", "cache-objects",	"size",
+					  "group-objects", "group-objects-max", "object-bytes"};
 	struct load_table given;
 	struct opts_parsed parsed;
 	int status =
@@ -300,7 +302,10 @@ int load_replay_main(const struct load_where *where, int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	status = run_config(where, &given, parsed.operands[0]);
+	status = load_check_own(where->command, &given, &parsed,
+				((const struct config *)given.config)->pool, own, ARRAY_COUNT(own));
+	if (!status)
+		status = run_config(where, &given, parsed.operands[0]);
 	load_table_fini(&given);
 	return status;
 }

@@ -160,6 +160,32 @@ def a_served_pool_is_used(t):
 
 
 @case
+def a_named_pool_is_not_made_for_the_run(t):
+    """What says how a pool is made contradicts one that is there, but not in the environment."""
+    t.node("--size", "16M")
+    write_ids(t.path("t.u32"), [5, 6, 5, 5])
+    for command in (("bench", *SMALL), ("replay", t.path("t.u32"))):
+        for option in ("--cache-percent=5", "--size=4M", "--group-objects=32"):
+            name = option.split("=")[0]
+            t.forge(*command, "--pool", t.pool, option).expect(
+                2, b"", f"{name} is for a pool made for the run, but --pool names {t.pool}")
+    t.env["FORGE_POOL"] = t.pool
+    t.forge("bench", *SMALL, "-c", "5").expect(2, b"", f"but FORGE_POOL names {t.pool}")
+    t.env["FORGE_SIZE"] = "4M"
+    t.forge("bench", *SMALL).expect(0)
+
+
+@case
+def a_pool_that_was_full_before_is_warned_of(t):
+    t.node("--size", "16M")
+    write_ids(t.path("t.u32"), list(range(2000)) * 2)
+    first, second = (report_of(replay(t, "--pool", t.pool, t.path("t.u32"))) for _ in range(2))
+    assert first["result"]["hits"] == 2000 and not first["warnings"], first
+    assert second["result"]["hits"] == 4000, second["result"]
+    assert any("before the run; 'forge flush'" in w for w in second["warnings"]), second["warnings"]
+
+
+@case
 def the_page_names_what_matters(t):
     out = t.forge("bench", "--lru", *SMALL).expect(0).out.decode()
     for word in ("throughput", "hit ratio", "exact LRU", "P99.9", "eviction", "fill factor",
