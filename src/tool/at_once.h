@@ -2,8 +2,8 @@
  * at_once.h: the same for each memory node of a list, for all of them at the same time, so that
  * several which do not answer take no longer than one of them.
  *
- * What the client does when it attaches (client/reach.h), for subcommands that only look.  Main
- * thread only.
+ * What the client does when it attaches (client/reach.h), for subcommands that only look.  Any
+ * thread.
  */
 #ifndef FORGE_TOOL_AT_ONCE_H
 #define FORGE_TOOL_AT_ONCE_H

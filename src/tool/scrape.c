@@ -14,6 +14,7 @@
 
 #include "base/compiler.h"
 #include "fabric/names.h"
+#include "tool/at_once.h"
 
 #define PATIENCE_S 3
 /* A page has some ten thousand bytes. */
@@ -161,17 +162,61 @@ static int scrape_one(const char *where, char *page, struct scraped *out, char *
 	return FORGE_E_FORMAT;
 }
 
+/* A server of the list. */
+struct server {
+	const char *where;
+	struct scraped scraped;
+	int status;
+	char error_text[320];
+};
+
+static void scrape(void *context, unsigned i)
+{
+	struct server *s = (struct server *)context + i;
+	char *page = malloc(PAGE_BYTES_MAX + 1);
+
+	s->status = FORGE_E_NO_MEMORY;
+	snprintf(s->error_text, sizeof(s->error_text), "%s", status_sentence(s->status));
+	if (page)
+		s->status =
+		    scrape_one(s->where, page, &s->scraped, s->error_text, sizeof(s->error_text));
+	free(page);
+}
+
+static void add(struct scraped *sum, const struct scraped *one)
+{
+	for (unsigned p = 0; p < FAB_PURPOSES; p++)
+		for (unsigned c = 0; c < FAB_CODES; c++)
+			sum->verbs[p][c] += one->verbs[p][c];
+	sum->operations += one->operations;
+}
+
 int scrape_servers(const char *list, struct scraped *out, char *error_text, size_t error_bytes)
 {
-	char *page = malloc(PAGE_BYTES_MAX + 1), *copy = strdup(list), *rest = copy, *one;
-	int status = page && copy ? 0 : FORGE_E_NO_MEMORY;
+	unsigned count = 1, n = 0;
+	int status = 0;
 
 	*out = (struct scraped){0};
-	if (status)
+	for (const char *at = list; (at = strchr(at, ',')); at++)
+		count++;
+	struct server *servers = calloc(count, sizeof(*servers));
+	char *copy = strdup(list), *rest = copy;
+
+	if (!servers || !copy) {
+		status = FORGE_E_NO_MEMORY;
 		snprintf(error_text, error_bytes, "%s", status_sentence(status));
-	while (!status && (one = strsep(&rest, ",")))
-		status = scrape_one(one, page, out, error_text, error_bytes);
+		count = 0;
+	}
+	while (n < count)
+		servers[n++].where = strsep(&rest, ",");
+	at_once(count, scrape, servers);
+	for (unsigned i = 0; i < count && !status; i++) {
+		status = servers[i].status;
+		if (status)
+			snprintf(error_text, error_bytes, "%s", servers[i].error_text);
+		add(out, &servers[i].scraped);
+	}
 	free(copy);
-	free(page);
+	free(servers);
 	return status;
 }

@@ -818,6 +818,10 @@ def those_who_look_wait_for_all_lost_members_at_once(t):
             out, err = one_limit(mute, rounds, pool, *command, code=code)
             said = out + err if code else out
             assert words in out and all(n.partition("?")[0] in said for n in mute.names), (out, err)
+        # Servers likewise, which have three seconds.
+        where = ",".join(n.removeprefix("tcp://").partition("?")[0] for n in mute.names)
+        _, err = one_limit(mute, 1, name, "top", "--once", "--metrics", where, code=2)
+        assert "no server answers there" in err, err
         # Nobody attaches where nobody serves.
         none = ",".join((*mute.names, t.path("nobody")))
         _, err = one_limit(mute, 1, none, "bench", "--ops", "10", code=2)
