@@ -16,6 +16,7 @@
 
 #include "fabric/memory.h"
 #include "fabric/shm_fill.h"
+#include "fabric/shm_huge.h"
 #include "fabric/shm_inside.h"
 
 struct shm_map {
@@ -78,12 +79,12 @@ static int map_fd(const struct shm_place *p, int fd, struct error_out e, struct 
 		return shm_place_fail(p, errno, "examine", e);
 	map->device = s.st_dev;
 	map->inode = s.st_ino;
-	map->base = mmap(NULL, map->bytes, protection, MAP_SHARED, fd, 0);
+	map->base = shm_huge_map(fd, map->bytes, protection);
 	if (map->base == MAP_FAILED)
 		return shm_fail(e, errno == ENOMEM ? FORGE_E_NO_MEMORY : FORGE_E_SYSTEM,
 				"cannot map the %llu bytes of %s: %s",
 				(unsigned long long)map->bytes, p->where, strerror(errno));
-	/* Fewer TLB misses where the file system has huge pages; refused elsewhere, harmlessly. */
+	/* Also where the file system alone decides; refused elsewhere, harmlessly. */
 	madvise(map->base, map->bytes, MADV_HUGEPAGE);
 	if (!(map->flags & (SHM_MAP_LAZY | SHM_MAP_READ_ONLY)))
 		status = populate(p, map->base, map->bytes, e);
@@ -138,6 +139,11 @@ void *shm_map_base(const struct shm_map *map)
 uint64_t shm_map_bytes(const struct shm_map *map)
 {
 	return map->bytes;
+}
+
+uint64_t shm_map_huge_bytes(const struct shm_map *map)
+{
+	return shm_huge_mapped_bytes(map->base);
 }
 
 static void shm_close(struct fab *f)

@@ -70,6 +70,9 @@ void shm_map_close(struct shm_map *map);
 void *shm_map_base(const struct shm_map *map);
 uint64_t shm_map_bytes(const struct shm_map *map);
 
+/* So many of them are in huge pages; 0 where the system does not tell. */
+uint64_t shm_map_huge_bytes(const struct shm_map *map);
+
 /*
  * Does the name still stand for what is mapped?  1, 0 when it was replaced, or an error as
  * shm_hold_open()'s, FORGE_E_POOL_ABSENT when it was removed.

@@ -74,10 +74,10 @@ int shm_fail_stopped(const struct shm_place *p, struct error_out e)
 	return shm_fail(e, FORGE_E_SYSTEM, "%s: stopped by a signal before it was ready", p->where);
 }
 
-static int reserve(const struct shm_place *p, const char *doing, int fd, uint64_t bytes,
-		   struct error_out e)
+/* After reserving its bytes ended with an errno, or 0. */
+static int reserved(const struct shm_place *p, int error, int fd, uint64_t bytes,
+		    struct error_out e)
 {
-	int error = shm_fill_reserve(p->where, doing, fd, bytes);
 	struct rlimit limit;
 
 	if (error == ECANCELED)
@@ -97,7 +97,7 @@ static int reserve(const struct shm_place *p, const char *doing, int fd, uint64_
 
 int shm_export_reserve(const struct shm_place *p, int fd, uint64_t bytes, struct error_out e)
 {
-	return reserve(p, "its memory is being searched for holes", fd, bytes, e);
+	return reserved(p, shm_fill_reserve(p->where, fd, bytes), fd, bytes, e);
 }
 
 /* Create the file, still empty; its descriptor, or an error. */
@@ -120,8 +120,9 @@ int shm_export_create_empty(const struct shm_place *p, uint64_t bytes, struct er
 /* Ask before taking: a refused fallocate may first have filled all of memory. */
 int shm_export_fill(const struct shm_place *p, int fd, uint64_t bytes, struct error_out e)
 {
-	return free_bytes(fd) < bytes ? fail_space(p, fd, bytes, e)
-				      : reserve(p, "its memory is being reserved", fd, bytes, e);
+	if (free_bytes(fd) < bytes)
+		return fail_space(p, fd, bytes, e);
+	return reserved(p, shm_fill_make(p->where, fd, bytes), fd, bytes, e);
 }
 
 int shm_export_create(const char *where, uint64_t bytes, int flags, char *error_text,

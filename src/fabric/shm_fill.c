@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -15,6 +14,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "fabric/shm.h"
+#include "fabric/shm_huge.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -40,6 +40,7 @@ struct walk {
 	uint64_t bytes, say_ns;
 	int fd;
 	char *base;
+	struct shm_huge huge;
 };
 
 /* Before each step.  ECANCELED or 0. */
@@ -89,25 +90,40 @@ static int step_reserve(struct walk *w, uint64_t at, uint64_t bytes)
 	return fallocate(w->fd, FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes) ? errno : 0;
 }
 
+static int step_make(struct walk *w, uint64_t at, uint64_t bytes)
+{
+	shm_huge_take(&w->huge, at + bytes);
+	return step_reserve(w, at, bytes);
+}
+
 static int step_write(struct walk *w, uint64_t at, uint64_t bytes)
 {
 	return posix_fallocate(w->fd, (off_t)at, (off_t)bytes);
 }
 
-int shm_fill_reserve(const char *where, const char *doing, int fd, uint64_t bytes)
+int shm_fill_reserve(const char *where, int fd, uint64_t bytes)
 {
-	struct walk w = {.where = where, .doing = doing, .bytes = bytes, .fd = fd};
-	struct stat s;
+	struct walk w = {.where = where,
+			 .doing = "its memory is being searched for holes",
+			 .bytes = bytes,
+			 .fd = fd};
 	int error = walk(&w, step_reserve);
 
-	/* It then writes, and the file grows step by step. */
-	if (error == EOPNOTSUPP || error == ENOSYS)
-		return walk(&w, step_write);
-	if (!error && fstat(fd, &s))
-		error = errno;
-	if (!error && (uint64_t)s.st_size < bytes && ftruncate(fd, (off_t)bytes))
-		error = errno;
-	return error;
+	return error == EOPNOTSUPP || error == ENOSYS ? walk(&w, step_write) : error;
+}
+
+int shm_fill_make(const char *where, int fd, uint64_t bytes)
+{
+	struct walk w = {
+	    .where = where, .doing = "its memory is being reserved", .bytes = bytes, .fd = fd};
+	int error;
+
+	if (ftruncate(fd, (off_t)bytes))
+		return errno;
+	shm_huge_begin(&w.huge, fd, bytes);
+	error = walk(&w, step_make);
+	shm_huge_end(&w.huge);
+	return error == EOPNOTSUPP || error == ENOSYS ? walk(&w, step_write) : error;
 }
 
 static int step_populate(struct walk *w, uint64_t at, uint64_t bytes)

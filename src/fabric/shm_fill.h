@@ -11,11 +11,16 @@
 #include <stdint.h>
 
 /*
- * Reserve [0, bytes) of the file; only the holes cost anything.  The file has its old size until
- * all is reserved, where the file system can do that.  where, doing: for the log.
- * 0, or an errno: ECANCELED when asked to stop.
+ * Reserve [0, bytes) of the file, which has so many; only the holes cost anything.  where: for the
+ * log.  0, or an errno: ECANCELED when asked to stop.
  */
-int shm_fill_reserve(const char *where, const char *doing, int fd, uint64_t bytes);
+int shm_fill_reserve(const char *where, int fd, uint64_t bytes);
+
+/*
+ * The same for a file that nobody else uses yet and that may be shorter, in huge pages as far as
+ * there are any (shm_huge.h).  It has its full size from the beginning.
+ */
+int shm_fill_make(const char *where, int fd, uint64_t bytes);
 
 /* Fault every page in for writing, without changing a byte that others may be changing.  Likewise.
  */

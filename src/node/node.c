@@ -15,6 +15,8 @@
 #include <time.h>
 
 #include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "client/alive.h"
 #include "client/host.h"
 #include "fabric/loop.h"
@@ -81,10 +83,14 @@ int node_inspect(const char *where, struct pool *out, char *error_text, size_t e
 /* Map the export, faulted in, and connect to it. */
 static int attach(struct node *n, int map_flags, struct error_out e)
 {
+	struct text huge, all;
 	int status = shm_map_open(n->where, map_flags, e.text, e.bytes, &n->map);
 
 	if (status)
 		return status;
+	log_info("%s: %s of %s are in huge pages", n->where,
+		 text_bytes(&huge, shm_map_huge_bytes(n->map)),
+		 text_bytes(&all, shm_map_bytes(n->map)));
 	status = shm_open_connection(n->map, &n->fab);
 	if (status)
 		return REFUSE(e, status, "%s: connecting: %s", n->where, status_sentence(status));

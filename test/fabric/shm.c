@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,10 @@
 #include "base/compiler.h"
 #include "fabric/shm.h"
 #include "under_test.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
 
 static char error[256];
 static char dir[] = "/tmp/forge-shm-XXXXXX";
@@ -171,6 +176,52 @@ static void test_every_byte_is_reserved(void **state)
 }
 
 /* A file with holes, e.g. one that was copied, gets its space when it is opened. */
+/* Would the system give a huge page to whoever asks in this way? */
+static bool huge_pages_are_given(void)
+{
+	const size_t huge = 2u << 20;
+	int fd = memfd_create("forge-shm-test", MFD_CLOEXEC);
+	char *map, *base;
+	bool given;
+
+	assert_true(fd >= 0 && ftruncate(fd, (off_t)huge) == 0);
+	map = mmap(NULL, 2 * huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	base = map + (huge - (uintptr_t)map % huge) % huge;
+	assert_ptr_equal(mmap(base, huge, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0),
+			 base);
+	base[0] = 1;
+	given = madvise(base, huge, MADV_COLLAPSE) == 0;
+	munmap(map, 2 * huge);
+	close(fd);
+	return given;
+}
+
+/*
+ * An export is in huge pages but for its last part, also where the host gives none by itself, and
+ * is as zero as it ever was; so is a second mapping, which has asked for nothing.
+ */
+static void test_huge_pages(void **state)
+{
+	const uint64_t bytes = (9u << 20) + 4096 + 8, whole = 8u << 20;
+	struct shm_map *map[2];
+
+	if (!huge_pages_are_given()) {
+		print_message("skipped: this host has no huge pages, or denies them\n");
+		skip();
+	}
+	assert_int_equal(create(posix_name(), bytes), FORGE_OK);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(map_open(posix_name(), 0, &map[i]), FORGE_OK);
+		assert_int_equal(shm_map_bytes(map[i]), bytes);
+		assert_int_equal(shm_map_huge_bytes(map[i]), whole);
+		for (uint64_t at = 0; at < bytes / 8; at++)
+			assert_int_equal(((const uint64_t *)shm_map_base(map[i]))[at], 0);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		shm_map_close(map[i]);
+	assert_int_equal(unlink_export(posix_name()), FORGE_OK);
+}
+
 static void test_holes_are_filled_at_open(void **state)
 {
 	const char *path = in_dir("sparse");
@@ -503,6 +554,7 @@ int main(void)
 	    cmocka_unit_test(test_life_path),
 	    cmocka_unit_test(test_life_file_url),
 	    cmocka_unit_test(test_every_byte_is_reserved),
+	    cmocka_unit_test(test_huge_pages),
 	    cmocka_unit_test(test_holes_are_filled_at_open),
 	    cmocka_unit_test(test_read_only),
 	    cmocka_unit_test(test_bad_names),
