@@ -354,6 +354,21 @@ void tls_reason(const struct tls_conn *c, char *text, size_t text_bytes)
 		snprintf(text, text_bytes, "%s", reason());
 }
 
+const char *tls_remedy(const struct tls_conn *c)
+{
+	switch (SSL_get_verify_result(ssl_of(c))) {
+	case X509_V_ERR_HOSTNAME_MISMATCH:
+	case X509_V_ERR_IP_ADDRESS_MISMATCH:
+		return "reach it by a name or number that its certificate has, or give that with "
+		       "tls-name=";
+	case X509_V_ERR_CERT_HAS_EXPIRED:
+	case X509_V_ERR_CERT_NOT_YET_VALID:
+		return "it needs another certificate, unless the clock here is wrong";
+	default:
+		return "name the authority of its certificate with ca=";
+	}
+}
+
 int tls_binding(struct tls_conn *c, uint8_t out[TLS_BINDING_BYTES])
 {
 	static const char label[] = "EXPORTER-Channel-Binding";

@@ -82,6 +82,8 @@ size_t tls_pending_bytes(const struct tls_conn *);
  * protocol.  Any length is cut.
  */
 void tls_reason(const struct tls_conn *, char *text, size_t text_bytes);
+/* What helps against that, where it was the other side's certificate.  Static. */
+const char *tls_remedy(const struct tls_conn *);
 
 /* What both ends of this very connection know and nobody else (RFC 9266).  After the handshake. */
 int tls_binding(struct tls_conn *, uint8_t out[TLS_BINDING_BYTES]);

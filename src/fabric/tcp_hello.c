@@ -79,9 +79,7 @@ static const struct ending {
      ""},
     {ANY, ETIMEDOUT, FORGE_E_NODE, "",
      " accepted the connection and then said nothing: is it a memory node, and does it run?", ""},
-    {HANDSHAKE, EPROTO, FORGE_E_DENIED, "", " cannot be trusted: ",
-     "; name the authority of its certificate with ca=, and, if that is of another name, this with "
-     "tls-name="},
+    {HANDSHAKE, EPROTO, FORGE_E_DENIED, "", " cannot be trusted: ", ""}, /* and tls_remedy() */
     {ENCRYPTED, EPROTO, FORGE_E_DENIED, "", " ended the encrypted connection: ", ""},
     {HANDSHAKE, 0, FORGE_E_NODE, "",
      " closed the connection when TLS was begun: it is no memory node, or one without --tls-cert "
@@ -107,12 +105,17 @@ static int fits(const struct ending *end, enum stage stage, int error)
 static int fail(const struct greeting *g, enum stage stage)
 {
 	const struct ending *end = endings;
-	char why[160] = "";
+	char why[320] = "";
 
 	while (!fits(end, stage, errno))
 		end++;
 	if (end->error == EPROTO)
 		tls_reason(g->stream->tls, why, sizeof(why));
+	if (end->error == EPROTO && end->stage == HANDSHAKE) {
+		size_t n = strlen(why);
+
+		snprintf(why + n, sizeof(why) - n, "; %s", tls_remedy(g->stream->tls));
+	}
 	return REFUSE(g->e, end->status, "%s%s%s%s%s", end->before, g->settings->where, end->then,
 		      why, end->after);
 }
