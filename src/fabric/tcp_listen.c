@@ -124,6 +124,22 @@ static int bind_to(const struct addrinfo *a, struct tcp_listener *out)
 	return 0;
 }
 
+static const char *bind_remedy(int error)
+{
+	switch (error) {
+	case EACCES:
+	case EPERM:
+		return "low ports are for root: choose one from 1024 on";
+	case EADDRINUSE:
+		return "another server listens on that port: choose another port, or end that "
+		       "server";
+	case EADDRNOTAVAIL:
+		return "is the address this host's?";
+	default:
+		return "check the address";
+	}
+}
+
 static int listen_tcp(const char *where, const struct tcp_place *p, struct tcp_listener *out,
 		      struct error_out e)
 {
@@ -138,14 +154,12 @@ static int listen_tcp(const char *where, const struct tcp_place *p, struct tcp_l
 		return REFUSE(e, FORGE_E_INVAL, "%s: %s: check the address", where,
 			      gai_strerror(error));
 	/* The first of a name's addresses; for more, write more. */
-	error = bind_to(found, out);
+	error = bind_to(found, out) ? errno : 0;
 	out->is_local = is_loopback(found->ai_addr);
 	freeaddrinfo(found);
 	if (error)
-		return REFUSE(e, FORGE_E_SYSTEM,
-			      "cannot listen on %s: %m; is the address this host's, and does "
-			      "another server listen on that port?",
-			      where);
+		return REFUSE(e, FORGE_E_SYSTEM, "cannot listen on %s: %s; %s", where,
+			      strerror(error), bind_remedy(error));
 	name_tcp(out, p->host);
 	return FORGE_OK;
 }

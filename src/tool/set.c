@@ -1,4 +1,5 @@
 /* set.c: `forge set`: store a value under a key. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +96,8 @@ static int take_value(const struct config *config, const struct opts_parsed *par
 		return read_input(stdin, "standard input", out);
 	f = fopen(config->file, "rbe");
 	if (!f)
-		return tool_fail(&command_set, "cannot open %s: %m; check the name", config->file);
+		return tool_fail(&command_set, "cannot open %s: %m; check the %s", config->file,
+				 errno == EACCES ? "mode of the file" : "name");
 	status = read_input(f, config->file, out);
 	fclose(f);
 	return status;

@@ -394,6 +394,25 @@ def no_permission(t):
     with open(t.pool, "rb") as f:
         assert f.read() == data
 
+    def as_nobody(*argv):
+        done = subprocess.run([FORGE, *argv], capture_output=True, env=t.env, user="nobody", check=False)
+        assert done.returncode == 2 and done.stderr.count(b"\n") == 1, done
+        return done.stderr.decode()
+
+    assert f"cannot open {t.pool}: Permission denied; check the mode of the file" in as_nobody(
+        "set", "k", "--file", t.pool)
+    with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as f:
+        if int(f.read()) > 1:
+            assert "low ports are for root" in as_nobody("node", "--pool", t.shm_file.replace("/dev/shm", "shm:"),
+                                                         "--size", "8M", "--listen", "tcp://127.0.0.1:1")
+    # What else keeps one from listening is told apart.
+    node = t.node("--listen", "tcp://127.0.0.1:0")
+    for where, words in ((node.listens[0], "another server listens on that port"),
+                         ("tcp://192.0.2.1:7000", "is the address this host's?")):
+        t.forge("node", "--pool", t.path("other"), "--size", "8M", "--insecure", "--listen", where).expect(
+            2, b"", ("cannot listen on " + where, words))
+    assert node.end() == 0
+
 
 @case
 def keys(t):
