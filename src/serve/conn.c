@@ -354,7 +354,7 @@ static bool is_drained(struct conn *c)
 /* Nothing more of it is to be carried out or sent? */
 static bool is_over(struct conn *c)
 {
-	return (c->is_ending && !c->unsent) || is_drained(c);
+	return (c->is_ending && !c->unsent && !c->errands) || is_drained(c);
 }
 
 /* After anything has happened: what comes next? */
@@ -571,14 +571,19 @@ void conn_drain(struct conn_worker *w)
 	}
 }
 
-void conn_drain_look(struct conn_worker *w)
+void conn_answer_no_more(struct conn_worker *w)
 {
 	struct conn *next;
 
+	gather_serve(w);
 	for (struct conn *c = w->first; c; c = next) {
 		next = c->next;
-		if (c->is_lingering)
-			linger_look(c);
+		if (c->is_lingering || c->is_ending)
+			continue;
+		c->is_ending = true;
+		c->is_blocked = false;
+		c->held_bytes = 0;
+		go_on(c, true);
 	}
 }
 

@@ -137,11 +137,12 @@ void conn_tick(struct conn_worker *);
 
 /*
  * Read no new requests: serve what has been sent, and close connections as soon as nothing is
- * under way and their replies have arrived, which conn_drain_look() is called for every so often.
+ * under way and their replies have arrived, which linger_look_all() is called for every so often.
  * conn_close_all() closes them whatever they are at.
  */
 void conn_drain(struct conn_worker *);
-void conn_drain_look(struct conn_worker *);
+/* Draining takes long: carry out nothing more, so that replies end with a whole one. */
+void conn_answer_no_more(struct conn_worker *);
 void conn_close_all(struct conn_worker *);
 
 /* ---- between conn.c and overlap.c, gather.c, linger.c -------------------------------------- */

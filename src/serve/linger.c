@@ -87,3 +87,14 @@ void linger_look(struct conn *c)
 	if (is_late || (!is_on_its_way(c) && !linger_input_bytes(c)))
 		conn_end(c);
 }
+
+void linger_look_all(struct conn_worker *w)
+{
+	struct conn *next;
+
+	for (struct conn *c = w->first; c; c = next) {
+		next = c->next;
+		if (c->is_lingering)
+			linger_look(c);
+	}
+}

@@ -22,6 +22,7 @@
 #define LINGER_MS 5000u
 
 struct conn;
+struct conn_worker;
 
 /* What lies in its socket, and in TLS, unread; what TLS needs for it counts, too. */
 size_t linger_input_bytes(const struct conn *);
@@ -34,5 +35,6 @@ bool linger_begin(struct conn *);
 
 /* Every so often, of one that lingers: close it if its time has come. */
 void linger_look(struct conn *);
+void linger_look_all(struct conn_worker *);
 
 #endif

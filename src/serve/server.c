@@ -15,8 +15,12 @@
 #define ACCEPTS_MAX 64
 /* How long not to accept when there are no descriptors: they must come from somebody's end. */
 #define ACCEPT_PAUSE_MS 100
-/* How long clients have to read their last replies. */
-#define GRACE_S 5
+/*
+ * How long clients have to read their last replies; and how long requests that have arrived are
+ * still carried out, so that the replies of those who do read have ended, and arrived, by then.
+ */
+#define GRACE_S	 5
+#define ANSWER_S 4
 /* How often to see whether they have. */
 #define DRAIN_LOOK_MS 10
 
@@ -136,6 +140,7 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
 		return;
 	}
 	s->signal = (int)number;
+	s->signal_ns = clock_now_ns(clock_monotonic());
 	accept_enable(s, false);
 	for (unsigned i = 0; i < s->listener_count; i++)
 		listen_close(&s->listeners[i]);
@@ -158,7 +163,9 @@ static void on_timer(evutil_socket_t fd, short what, void *argument)
 		event_base_loopbreak(s->base);
 		return;
 	}
-	command_all(s, ORDER_DRAIN);
+	uint64_t passed_ns = clock_now_ns(clock_monotonic()) - s->signal_ns;
+
+	command_all(s, passed_ns < ANSWER_S * UINT64_C(1000000000) ? ORDER_DRAIN : ORDER_LAST);
 	event_add(&s->timer_event, &look);
 }
 

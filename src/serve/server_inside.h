@@ -19,7 +19,8 @@
 
 struct evhttp;
 
-enum thread_order { ORDER_NONE, ORDER_DRAIN, ORDER_END };
+/* Each follows those before it: go on; answer what has come; carry out nothing more; close all. */
+enum thread_order { ORDER_NONE, ORDER_DRAIN, ORDER_LAST, ORDER_END };
 
 struct server_thread {
 	struct server *server;
@@ -66,6 +67,7 @@ struct server {
 	uint32_t next_number; /* of a connection */
 	struct share share;
 	_Atomic int signal; /* that asked for the end, 0 none */
+	uint64_t signal_ns; /* when */
 	uint64_t start_ms;
 	_Atomic uint32_t open_count;	  /* connections */
 	_Atomic uint64_t rejected_count;  /* beyond the limit */

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/runqueue.h"
+#include "serve/linger.h"
 #include "serve/server_inside.h"
 
 /* No flow is free for a flush that is due: when to look again. */
@@ -72,9 +73,11 @@ static void on_wake(void *thread)
 		conn_start(c, &t->conns);
 	}
 	if (t->conns.is_draining)
-		conn_drain_look(&t->conns);
-	else if (order == ORDER_DRAIN)
+		linger_look_all(&t->conns);
+	else if (order == ORDER_DRAIN || order == ORDER_LAST)
 		conn_drain(&t->conns);
+	if (order == ORDER_LAST)
+		conn_answer_no_more(&t->conns);
 	if (order == ORDER_END)
 		conn_close_all(&t->conns);
 	if (order != ORDER_NONE && !t->conns.first)

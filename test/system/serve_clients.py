@@ -94,7 +94,7 @@ def certificate(t):
     return "--tls", "--tls-cert", t.path("cert"), "--tls-key", t.path("key")
 
 
-def ends_whole(server, connection):
+def ends_whole(server, connection, reply=REPLY):
     """Told to end while the client goes on sending, it sends whole replies, and enough of them."""
     with Stopped(server):
         sender = send_on(connection, b"get k\r\n" * 1000)
@@ -103,9 +103,9 @@ def ends_whole(server, connection):
         server.process.send_signal(signal.SIGTERM)
     heard = hear_slowly(connection)
     sender.join()
-    replies, rest = divmod(len(heard), len(REPLY))
-    assert rest == 0, f"the last reply has {rest} of {len(REPLY)} bytes, after {replies}"
-    assert replies > 0 and heard == REPLY * replies, f"{replies} replies"
+    replies, rest = divmod(len(heard), len(reply))
+    assert rest == 0, f"the last reply has {rest} of {len(reply)} bytes, after {replies}"
+    assert replies > 0 and heard == reply * replies, f"{replies} replies"
     server.process.communicate(timeout=PATIENCE_S)
     assert server.process.returncode == 0
 
@@ -124,6 +124,15 @@ def sigterm_cuts_no_reply(t):
     c = s.connect()
     c.say(b"set k 0 0 1000\r\n" + VALUE + b"\r\n", b"STORED\r\n")
     ends_whole(s, c.socket)
+
+
+@case
+def sigterm_cuts_no_reply_of_many(t):
+    """What has arrived asks for more than can be sent until the end."""
+    s = Server(t, "-m", "32", "-t", "2")
+    c, value = s.connect(), b"v" * 100000
+    c.say(b"set k 0 0 100000\r\n" + value + b"\r\n", b"STORED\r\n")
+    ends_whole(s, c.socket, b"VALUE k 0 100000\r\n" + value + b"\r\nEND\r\n")
 
 
 @case
