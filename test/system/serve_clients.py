@@ -147,13 +147,18 @@ def sigterm_cuts_no_encrypted_reply(t):
 def what_is_half_when_sigterm_comes_is_waited_for(t):
     """And what comes behind it is not carried out."""
     s = Server(t, "-m", "32", "-t", "1")
-    idle, c = s.connect(), s.connect()
+    before = s.connect()
+    before.say(b"", b"")
+    c = s.connect()
     c.say(b"set k 0 0 1000\r\n" + VALUE + b"\r\n", b"STORED\r\n")
+    behind = s.connect()
+    behind.say(b"", b"")
     with Stopped(s):
         c.send(b"get k\r\nset k 0 0 10\r\n12345")
         s.process.send_signal(signal.SIGTERM)
     c.until(REPLY)
-    assert idle.closes() == b""  # the thread knows
+    # The thread, which goes through its connections in their order, has been at this one.
+    assert before.closes() == behind.closes() == b""
     c.send(b"67890\r\n" + b"get k\r\n" * 10000)
     assert c.closes() == b"STORED\r\n"
     s.process.communicate(timeout=PATIENCE_S)
