@@ -41,7 +41,10 @@ int listen_split(const char *text, uint16_t port_default, char *host, size_t hos
 	if (colon && (parse_u64(colon + 1, &number) || number > UINT16_MAX))
 		return REFUSE(FORGE_E_INVAL, "%s: the port is not a number up to 65535", text);
 	if (to == from || (size_t)(to - from) >= host_bytes)
-		return REFUSE(FORGE_E_INVAL, "'%s' names no address", text);
+		return REFUSE(FORGE_E_INVAL,
+			      "'%s' names no address: write one before the port, such as "
+			      "127.0.0.1, or * for all of this host",
+			      text);
 	memcpy(host, from, (size_t)(to - from));
 	host[to - from] = '\0';
 	*port = (uint16_t)number;
@@ -78,6 +81,25 @@ static int open_address(const struct addrinfo *a, const char *host, int backlog,
 	return -1;
 }
 
+/* What to do about the errno of a listening socket. */
+static const char *remedy(int error, bool is_tcp)
+{
+	switch (error) {
+	case ENOENT:
+	case ENOTDIR:
+		return "make its directory first, or choose another path";
+	case EACCES:
+	case EPERM:
+		return is_tcp ? "ports below 1024 are root's: choose another --port"
+			      : "you may not make files there: choose another path";
+	case EADDRNOTAVAIL:
+		return "this host has no such address: see 'ip address'";
+	default:
+		return is_tcp ? "is another server there?  Choose another --port or --listen"
+			      : "is another server there?  Choose another path";
+	}
+}
+
 static int listen_one(const char *text, uint16_t port_default, int backlog,
 		      struct listener *listeners, unsigned *count, char *error_text,
 		      size_t error_bytes)
@@ -105,10 +127,8 @@ static int listen_one(const char *text, uint16_t port_default, int backlog,
 			status = REFUSE(FORGE_E_INVAL, "more than %u addresses to listen on",
 					LISTENERS_MAX);
 		else if (open_address(a, host, backlog, &listeners[*count]))
-			status = REFUSE(FORGE_E_SYSTEM,
-					"cannot listen on %s port %u: %m; is another server "
-					"there?  Choose another --port or --listen",
-					host, port);
+			status = REFUSE(FORGE_E_SYSTEM, "cannot listen on %s port %u: %m; %s", host,
+					port, remedy(errno, true));
 		else
 			++*count;
 	}
@@ -161,9 +181,8 @@ int listen_unix(const char *path, unsigned mode, int backlog, struct listener *l
 	umask(before);
 	errno = error;
 	if (status || listen(l->fd, backlog)) {
-		snprintf(error_text, error_bytes,
-			 "cannot listen on %s: %m; is another server there?  Choose another path",
-			 path);
+		snprintf(error_text, error_bytes, "cannot listen on %s: %m; %s", path,
+			 remedy(errno, false));
 		close(l->fd);
 		return FORGE_E_SYSTEM;
 	}

@@ -153,10 +153,13 @@ int metrics_open(struct server *s, char *error_text, size_t error_bytes)
 {
 	struct listener l[LISTENERS_MAX];
 	unsigned count = 0;
-	int status = listen_tcp(s->options.metrics, 9150, 16, l, &count, error_text, error_bytes);
+	char reason[400];
+	int status = listen_tcp(s->options.metrics, 9150, 16, l, &count, reason, sizeof(reason));
 
-	if (status)
+	if (status) {
+		snprintf(error_text, error_bytes, "--metrics: %s", reason);
 		return status;
+	}
 	for (unsigned i = 1; i < count; i++)
 		listen_close(&l[i]);
 	s->http = evhttp_new(s->base);

@@ -640,6 +640,11 @@ def a_server_is_asked_for_what_memcached_has(t):
         refused(*argv)
     assert b"a pool always evicts" in refused("-M")
     t.forge("serve", "-q").expect(2, b"", "unknown option -q")
+    t.forge("serve", "-p", "0", "--metrics", ":9150").expect(
+        2, b"", ("--metrics: ':9150' names no address", "127.0.0.1"))
+    t.forge("serve", "-s", t.path("none/socket")).expect(2, b"", ("none/socket", "make its directory first"))
+    t.forge("serve", "-p", "11211", "-l", "192.0.2.77").expect(
+        2, b"", ("192.0.2.77 port 11211", "this host has no such address"))
     t.forge("serve", "-t", "2", "--threads-min", "3").expect(
         2, b"", "--threads-min=3 is more than --threads=2: lower one, or raise the other")
     t.forge("serve", "-m", "64", "-I", "600m").expect(2, b"", ("choose a smaller --max-item-size (-I)",
