@@ -27,6 +27,7 @@
 
 #include "base/compiler.h"
 #include "fabric/shm.h"
+#include "support/tempdir.h"
 #include "under_test.h"
 
 #ifndef MADV_COLLAPSE
@@ -34,7 +35,7 @@
 #endif
 
 static char error[256];
-static char dir[] = "/tmp/forge-shm-XXXXXX";
+static struct tempdir dir;
 
 static int create(const char *where, uint64_t bytes)
 {
@@ -64,7 +65,7 @@ static const char *in_dir(const char *name)
 {
 	static char path[128];
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	snprintf(path, sizeof(path), "%s/%s", dir.path, name);
 	return path;
 }
 
@@ -87,12 +88,12 @@ static void write_file(const char *path, uint64_t bytes)
 
 static int make_dir(void **state)
 {
-	return mkdtemp(dir) ? 0 : -1;
+	return tempdir_make(&dir);
 }
 
 static int remove_dir(void **state)
 {
-	return rmdir(dir);
+	return tempdir_remove(&dir);
 }
 
 /* Another process opens the export by its name and sees, and changes, the same words. */
@@ -406,7 +407,7 @@ static void test_small_tmpfs(void **state)
 	if (child == 0) {
 		if (unshare(CLONE_NEWNS) != 0 ||
 		    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-		    mount("forge-test", dir, "tmpfs", 0, "size=1m") != 0)
+		    mount("forge-test", dir.path, "tmpfs", 0, "size=1m") != 0)
 			_exit(77);
 		_exit(use_up_small_tmpfs());
 	}
@@ -453,7 +454,7 @@ static void test_hold_excludes(void **state)
 	assert_int_equal(unlink_export(where), 0);
 	assert_int_equal(hold(where, &first), FORGE_E_POOL_ABSENT);
 	assert_int_equal(is_held(where), FORGE_E_POOL_ABSENT);
-	assert_int_equal(hold(dir, &first), FORGE_E_INVAL);
+	assert_int_equal(hold(dir.path, &first), FORGE_E_INVAL);
 	shm_hold_close(NULL);
 }
 

@@ -39,6 +39,7 @@
 #include "serve/server_inside.h"
 #include "support/certs.h"
 #include "support/clean.h"
+#include "support/tempdir.h"
 
 #define WORKERS	    4u
 #define CLIENTS	    4u
@@ -51,7 +52,8 @@ static uint64_t batches_wanted = 3000;
 
 struct world {
 	struct own_pool pool;
-	char directory[64], unix_path[96];
+	struct tempdir directory;
+	char unix_path[96];
 	uint16_t port; /* of TLS, or 0 */
 	struct cert authority, cert;
 	struct tls *tls, *client_tls;
@@ -108,8 +110,8 @@ static void make_certificates(struct world *w)
 	struct tls_files server = {NULL, NULL, NULL}, client = {NULL, NULL, NULL};
 	char error[512];
 
-	cert_authority(w->directory, "authority", &w->authority);
-	cert_issue(w->directory, "server", &w->authority, "IP:127.0.0.1", -60, 3600, &w->cert);
+	cert_authority(w->directory.path, "authority", &w->authority);
+	cert_issue(w->directory.path, "server", &w->authority, "IP:127.0.0.1", -60, 3600, &w->cert);
 	server.certificate = w->cert.certificate;
 	server.key = w->cert.key;
 	client.authority = w->authority.certificate;
@@ -127,9 +129,8 @@ static void begin(struct world *w, uint64_t latency_ns, bool tls)
 
 	memset(w, 0, sizeof(*w));
 	w->latency_ns = latency_ns;
-	strcpy(w->directory, "/tmp/forge-share-XXXXXX");
-	assert_non_null(mkdtemp(w->directory));
-	snprintf(w->unix_path, sizeof(w->unix_path), "%s/socket", w->directory);
+	assert_int_equal(tempdir_make(&w->directory), 0);
+	snprintf(w->unix_path, sizeof(w->unix_path), "%s/socket", w->directory.path);
 	if (tls)
 		make_certificates(w);
 	assert_int_equal(own_pool_create(&w->pool, &wish, error, sizeof(error)), 0);
@@ -170,12 +171,8 @@ static void end(struct world *w)
 	if (w->tls) {
 		tls_close(w->tls);
 		tls_close(w->client_tls);
-		unlink(w->authority.certificate);
-		unlink(w->authority.key);
-		unlink(w->cert.certificate);
-		unlink(w->cert.key);
 	}
-	rmdir(w->directory);
+	tempdir_remove(&w->directory);
 }
 
 /* ---- a client ----------------------------------------------------------------------------- */

@@ -43,12 +43,11 @@ void secure_open(struct secure *s, int flags)
 	char text[256];
 
 	memset(s, 0, sizeof(*s));
-	strcpy(s->directory, "/tmp/forge-secure-XXXXXX");
-	assert_non_null(mkdtemp(s->directory));
-	snprintf(s->key_path, sizeof(s->key_path), "%s/keys", s->directory);
+	assert_int_equal(tempdir_make(&s->directory), 0);
+	snprintf(s->key_path, sizeof(s->key_path), "%s/keys", s->directory.path);
 	secure_write_keys(s, SECURE_FULL "\n" SECURE_READ_ONLY "\n" SECURE_METRICS "\n");
-	cert_authority(s->directory, "authority", &s->authority);
-	cert_issue(s->directory, "node", &s->authority, "IP:127.0.0.1,IP:::1", -DAY_S, DAY_S,
+	cert_authority(s->directory.path, "authority", &s->authority);
+	cert_issue(s->directory.path, "node", &s->authority, "IP:127.0.0.1,IP:::1", -DAY_S, DAY_S,
 		   &s->node);
 	if (flags & SECURE_KEYS)
 		wish.key_file = s->key_path;
@@ -64,10 +63,5 @@ void secure_close(struct secure *s)
 {
 	pass_close(s->pass);
 	door_close(s->door);
-	unlink(s->key_path);
-	unlink(s->authority.certificate);
-	unlink(s->authority.key);
-	unlink(s->node.certificate);
-	unlink(s->node.key);
-	rmdir(s->directory);
+	tempdir_remove(&s->directory);
 }

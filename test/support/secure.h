@@ -10,6 +10,7 @@
 #include "access/door.h"
 #include "access/pass.h"
 #include "support/certs.h"
+#include "support/tempdir.h"
 
 /* Flags. */
 #define SECURE_KEYS 0x1
@@ -23,7 +24,8 @@
 #define SECURE_METRICS	 "grafana metrics 0123456789abcdef0123456789abcdef"
 
 struct secure {
-	char directory[64], key_path[96];
+	struct tempdir directory;
+	char key_path[96];
 	struct cert authority, node;
 	struct door *door;
 	struct pass *pass; /* for SECURE_FULL, as far as there are keys */

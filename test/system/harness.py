@@ -10,6 +10,7 @@ A case gets a Box: names and files of its own, processes that do not outlive it,
 fails by an exception.  main() runs every case of the program, prints what the counting of
 `make test` understands, and exits 1 if one failed.
 """
+import fcntl
 import json
 import os
 import shutil
@@ -88,6 +89,44 @@ class Node:
         return self.process.returncode
 
 
+DIRECTORIES = "forge-tmp-"
+
+
+def lock(path, how):
+    """A descriptor with that lock on the directory, or None: somebody has another, or it is gone."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, how)
+        if os.stat(path).st_ino == os.fstat(fd).st_ino and os.fstat(fd).st_uid == os.geteuid():
+            return fd
+    except OSError:
+        pass
+    os.close(fd)
+    return None
+
+
+def sweep():
+    """Remove the directories of tests that were killed, those in C included: nobody has a lock on them."""
+    for name in os.listdir(tempfile.gettempdir()):
+        path = os.path.join(tempfile.gettempdir(), name)
+        fd = lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB) if name.startswith(DIRECTORIES) else None
+        if fd is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(fd)
+
+
+def make_directory():
+    """As test/support/tempdir.c has it, with the argument: its path, and the lock."""
+    while True:
+        path = tempfile.mkdtemp(prefix=f"{DIRECTORIES}{os.getpid()}-")
+        fd = lock(path, fcntl.LOCK_SH)
+        if fd is not None:
+            return path, fd
+
+
 class Box:
     """What one case uses; all of it is gone afterwards."""
 
@@ -96,7 +135,7 @@ class Box:
         self.pool = "shm:" + self.name
         self.shm_file = "/dev/shm" + self.name
         self.shm_files = [self.shm_file]
-        self.dir = tempfile.mkdtemp(prefix="forge-test-")
+        self.dir, self.lock = make_directory()
         self.processes = []
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("FORGE_")}
 
@@ -124,6 +163,7 @@ class Box:
                 process.kill()
                 process.communicate()
         shutil.rmtree(self.dir, ignore_errors=True)
+        os.close(self.lock)
         for path in self.shm_files:
             try:  # what a server made for itself goes by itself
                 os.unlink(path)
@@ -148,6 +188,7 @@ def run(function):
 
 def main():
     failed = 0
+    sweep()
     print(f"[==========] Running {len(CASES)} test(s).")
     for function in CASES:
         print(f"[ RUN      ] {function.__name__}", flush=True)

@@ -20,40 +20,35 @@
 
 #include "hosts.h"
 #include "support/certs.h"
+#include "support/tempdir.h"
 
 /* What nodes and clients of "tls" show each other, made once. */
 static struct {
 	pid_t maker;
-	char directory[64], keys[80];
+	struct tempdir directory;
+	char keys[80];
 	struct cert authority, node;
 } shown;
 
 static void remove_shown(void)
 {
-	const char *const files[] = {shown.keys, shown.authority.certificate, shown.authority.key,
-				     shown.node.certificate, shown.node.key};
-
-	if (getpid() != shown.maker)
-		return;
-	for (unsigned i = 0; i < sizeof(files) / sizeof(*files); i++)
-		unlink(files[i]);
-	rmdir(shown.directory);
+	if (getpid() == shown.maker)
+		tempdir_remove(&shown.directory);
 }
 
 static void make_shown(void)
 {
 	if (shown.maker)
 		return;
-	strcpy(shown.directory, "/tmp/forge-served-XXXXXX");
-	assert_non_null(mkdtemp(shown.directory));
-	snprintf(shown.keys, sizeof(shown.keys), "%s/keys", shown.directory);
+	assert_int_equal(tempdir_make(&shown.directory), 0);
+	snprintf(shown.keys, sizeof(shown.keys), "%s/keys", shown.directory.path);
 	int fd = open(shown.keys, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
 	assert_true(fd >= 0);
 	assert_true(dprintf(fd, "web full 00112233445566778899aabbccddeeff\n") > 0);
 	close(fd);
-	cert_authority(shown.directory, "authority", &shown.authority);
-	cert_issue(shown.directory, "node", &shown.authority, "IP:127.0.0.1", -86400, 86400,
+	cert_authority(shown.directory.path, "authority", &shown.authority);
+	cert_issue(shown.directory.path, "node", &shown.authority, "IP:127.0.0.1", -86400, 86400,
 		   &shown.node);
 	shown.maker = getpid();
 	atexit(remove_shown);

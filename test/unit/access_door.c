@@ -18,25 +18,25 @@
 #include "access/pass.h"
 #include "base/status.h"
 #include "support/certs.h"
+#include "support/tempdir.h"
 
 #define OLD   "00112233445566778899aabbccddeeff"
 #define NEW   "ffeeddccbbaa99887766554433221100"
 #define OTHER "0123456789abcdef0123456789abcdef"
 
-static char directory[] = "/tmp/forge-access-door-XXXXXX";
+static struct tempdir directory;
 static char key_path[64];
 
 static int make_directory(void **state)
 {
-	assert_non_null(mkdtemp(directory));
-	snprintf(key_path, sizeof(key_path), "%s/keys", directory);
+	assert_int_equal(tempdir_make(&directory), 0);
+	snprintf(key_path, sizeof(key_path), "%s/keys", directory.path);
 	return 0;
 }
 
 static int remove_directory(void **state)
 {
-	unlink(key_path);
-	return rmdir(directory);
+	return tempdir_remove(&directory);
 }
 
 static void write_keys(const char *text, mode_t mode)
@@ -220,8 +220,8 @@ static void certificates_alone_tell_who_comes_only_by_an_authority(void **state)
 	struct door *d;
 	char text[256];
 
-	cert_authority(directory, "authority", &authority);
-	cert_issue(directory, "node", &authority, "DNS:node", -1000, 1000, &node);
+	cert_authority(directory.path, "authority", &authority);
+	cert_issue(directory.path, "node", &authority, "DNS:node", -1000, 1000, &node);
 	struct door_wish wish = {.files = {node.certificate, node.key, NULL}, .strangers_max = 1};
 
 	assert_int_equal(door_open(&wish, &d, text, sizeof(text)), 0);

@@ -15,6 +15,7 @@
 
 #include "access/keys.h"
 #include "base/status.h"
+#include "support/tempdir.h"
 
 #define SECRET	"00112233445566778899aabbccddeeff"
 #define SECRET2 "FFEEDDCCBBAA99887766554433221100"
@@ -100,7 +101,23 @@ static void more_keys_than_there_may_be_are_refused(void **state)
 	free(text);
 }
 
-static void write_file(const char *path, const char *text, size_t bytes, mode_t mode)
+static struct tempdir directory;
+static char path[64];
+
+static int make_directory(void **state)
+{
+	int status = tempdir_make(&directory);
+
+	snprintf(path, sizeof(path), "%s/keys", directory.path);
+	return status;
+}
+
+static int remove_directory(void **state)
+{
+	return tempdir_remove(&directory);
+}
+
+static void write_file(const char *text, size_t bytes, mode_t mode)
 {
 	FILE *f = fopen(path, "w");
 
@@ -115,20 +132,18 @@ static void a_file_must_be_the_owners_alone(void **state)
 	static const char line[] = "web full " SECRET "\n";
 	static const mode_t good[] = {0400, 0600, 0640, 0440, 0700};
 	static const mode_t bad[] = {0644, 0604, 0602, 0660, 0620, 0601};
-	char path[] = "/tmp/forge-access-keys-XXXXXX", text[512], mode[8];
-	int fd = mkstemp(path);
+	char text[512], mode[8];
 	struct keys *k;
 
-	close(fd);
 	for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		unlink(path);
-		write_file(path, line, strlen(line), good[i]);
+		write_file(line, strlen(line), good[i]);
 		assert_int_equal(keys_open(path, &k, text, sizeof(text)), 0);
 		keys_close(k);
 	}
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		unlink(path);
-		write_file(path, line, strlen(line), bad[i]);
+		write_file(line, strlen(line), bad[i]);
 		assert_int_equal(keys_open(path, &k, text, sizeof(text)), FORGE_E_DENIED);
 		snprintf(mode, sizeof(mode), "%03o", (unsigned)bad[i]);
 		assert_non_null(strstr(text, mode));
@@ -136,7 +151,7 @@ static void a_file_must_be_the_owners_alone(void **state)
 	}
 	if (geteuid() == 0) {
 		unlink(path);
-		write_file(path, line, strlen(line), 0600);
+		write_file(line, strlen(line), 0600);
 		assert_int_equal(chown(path, 12345, 0), 0);
 		assert_int_equal(keys_open(path, &k, text, sizeof(text)), FORGE_E_DENIED);
 		assert_non_null(strstr(text, "12345"));
@@ -146,18 +161,17 @@ static void a_file_must_be_the_owners_alone(void **state)
 
 static void what_is_no_file_of_text_is_refused(void **state)
 {
-	char path[] = "/tmp/forge-access-keys-XXXXXX", text[512];
+	char text[512];
 	char *large = calloc(1, KEYS_FILE_BYTES);
 	struct keys *k;
 
-	close(mkstemp(path));
 	assert_int_equal(keys_open("/tmp/forge-access-none", &k, text, sizeof(text)),
 			 FORGE_E_SYSTEM);
 	assert_non_null(strstr(text, "/tmp/forge-access-none"));
-	write_file(path, "web full\0", 9, 0600);
+	write_file("web full\0", 9, 0600);
 	assert_int_equal(keys_open(path, &k, text, sizeof(text)), FORGE_E_FORMAT);
 	memset(large, '\n', KEYS_FILE_BYTES);
-	write_file(path, large, KEYS_FILE_BYTES, 0600);
+	write_file(large, KEYS_FILE_BYTES, 0600);
 	assert_int_equal(keys_open(path, &k, text, sizeof(text)), FORGE_E_FORMAT);
 	unlink(path);
 	/* Nobody writes to it, and nobody waits. */
@@ -188,5 +202,5 @@ int main(void)
 	    cmocka_unit_test(roles_have_names),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
