@@ -640,7 +640,7 @@ def a_server_is_asked_for_what_memcached_has(t):
         refused(*argv)
     assert b"a pool always evicts" in refused("-M")
     t.forge("serve", "-q").expect(2, b"", "unknown option -q")
-    t.forge("serve", "-p", "0", "--metrics", ":9150").expect(
+    t.forge("serve", "-p", "0", "-l", "127.0.0.1:0", "--metrics", ":9150").expect(
         2, b"", ("--metrics: ':9150' names no address", "127.0.0.1"))
     t.forge("serve", "-s", t.path("none/socket")).expect(2, b"", ("none/socket", "make its directory first"))
     t.forge("serve", "-p", "11211", "-l", "192.0.2.77").expect(
