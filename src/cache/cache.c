@@ -218,6 +218,11 @@ int cache_reserve_try(struct cache *c)
  * Tries that got hold of no group, and the time they took, after which there is no space.  Both,
  * because others may need time for a step, and so may we; and not as many as the pool has chunks:
  * where cursors are damaged, each try passes a position that never was, after all its waits.
+ *
+ * Nobody sleeps for that time: each try looks at the rings, some 7 us over a card, and takes what
+ * has come.  To be woken by who frees a chunk would save a part of the last try.  Where chunks are
+ * few, cache_reserve()'s own bound of tries ends the wait much earlier: doc/simulator.md has how
+ * long it is.
  */
 #define BARREN_TRIES_MAX 256u
 #define BARREN_US_MAX	 500000u
