@@ -440,8 +440,8 @@ def module(t):
     return forge
 
 
-def bench(t, *arguments):
-    argv = [FORGE, "bench", "--pool", t.pool, "--json", t.path("bench.json"), *arguments]
+def bench(t, *arguments, pool=None):
+    argv = [FORGE, "bench", "--pool", pool or t.pool, "--json", t.path("bench.json"), *arguments]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=t.env)
     t.processes.append(process)
     return process
@@ -482,9 +482,12 @@ def a_node_killed_under_load_is_followed_by_a_warm_one(t):
 def a_node_lost_with_its_memory_is_replaced_by_an_empty_one(t):
     """Its keys miss, the others' do not; then a new pool of another size takes its place."""
     nodes = Nodes(t)
-    load = bench(t, *LOAD, "--warmup", "0", "--seconds", "5s")
+    # A number of operations, each of which takes some time everywhere: a load of so many seconds may be over
+    # before a busy machine has lost and started the node.
+    load = bench(t, *LOAD, "--keys", "4000", "--warmup", "0", "--ops", "40000",
+                 pool=",".join(name + "?latency=100us" for name in nodes.names))
     # What is lost before all keys were stored once is not counted by the load.
-    wait_until(lambda: sum(stored(t, name) for name in nodes.names) > 21000, "the load does not begin")
+    wait_until(lambda: sum(stored(t, name) for name in nodes.names) > 4100, "the load does not begin")
     before = stored(t, nodes.names[0])
     nodes.kill(1, with_its_memory=True)
     wait_until(lambda: stored(t, nodes.names[0]) > before, "the first node stands still")
@@ -495,9 +498,10 @@ def a_node_lost_with_its_memory_is_replaced_by_an_empty_one(t):
     r = found["result"]
     assert r["refused"] > 0 and r["sets_no_space"] == 0, r
     assert "the memory node is lost" in err and "with another memory" in err, err
-    # Not one Get of another node's keys missed: those that did fell to the lost one.
-    missed = r["gets"] - r["hits"]
-    assert 0 < missed < r["gets"] / 2, r
+    # Not one Get of another node's keys missed: it was of the lost one's, or found the new one empty, which it
+    # does once for each key of a node that has less than half of them, and each of four threads.
+    lost = r["cache"]["gets_lost"]
+    assert 0 < lost and r["gets"] - r["hits"] - lost < 4 * 2000, r
     t.on_pool("check").expect(0)
     t.on_pool("set", "k", "v").expect(0)
     t.on_pool("get", "k").expect(0, b"v")
