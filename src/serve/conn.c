@@ -357,11 +357,17 @@ static bool is_over(struct conn *c)
 	return (c->is_ending && !c->unsent && !c->errands) || is_drained(c);
 }
 
+/* Can nothing be read of it until TLS has sent something of its own, such as a new key? */
+static bool has_to_write(const struct conn *c)
+{
+	return c->tls && tls_wants_out(c->tls);
+}
+
 /* After anything has happened: what comes next? */
 static void go_on(struct conn *c, bool alive)
 {
 	bool lives = alive && !c->is_broken && !(c->is_eof && is_done(c));
-	enum conn_wait what = c->unsent			   ? CONN_WAITS_ROOM
+	enum conn_wait what = c->unsent || has_to_write(c) ? CONN_WAITS_ROOM
 			      : c->is_blocked || c->is_eof ? CONN_WAITS_NOT
 							   : CONN_WAITS_INPUT;
 
@@ -507,7 +513,7 @@ static void on_ready(void *conn)
 		return;
 	}
 	begin_replies(w);
-	bool alive = c->waits == CONN_WAITS_ROOM ? send_unsent(c) && serve_held(c) : serve_input(c);
+	bool alive = c->unsent ? send_unsent(c) && serve_held(c) : serve_input(c);
 
 	alive = alive && serve_pending(c);
 	record_latency(c, before, start_ns);

@@ -29,7 +29,7 @@ bool idle_is(struct conn *c)
 	/* The worker that it was with may have been ahead of this one. */
 	if (c->errands || c->is_waiting || w->now_ms < c->active_ms + w->idle_timeout_ms)
 		return false;
-	if (c->unsent ? takes_nothing(c) : !linger_input_bytes(c))
+	if (c->waits == CONN_WAITS_ROOM ? takes_nothing(c) : !linger_input_bytes(c))
 		return true;
 	c->active_ms = w->now_ms;
 	return false;

@@ -18,9 +18,11 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -468,6 +470,66 @@ static void told_to_end(void **state)
 	}
 }
 
+static uint64_t sum_wakeups(const struct world *w)
+{
+	struct serve_counts sum;
+
+	server_sum_counts(w->server, &sum);
+	return atomic_load(&sum.wakeups);
+}
+
+/* It asks for new keys until its server, whose answers it does not read, takes no more. */
+static void ask_for_keys(struct link *l)
+{
+	SSL *ssl = (SSL *)l->tls;
+	unsigned refused = 0;
+
+	assert_int_equal(fcntl(l->fd, F_SETFL, O_NONBLOCK), 0);
+	while (tls_handshake(l->tls) && errno == EAGAIN)
+		assert_true(await(l, tls_wants_out(l->tls) ? POLLOUT : POLLIN));
+	while (refused < 20) {
+		struct pollfd p = {.fd = l->fd, .events = POLLOUT};
+
+		SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED);
+		int done = SSL_do_handshake(ssl);
+
+		/* Whoever ends this program by a signal ends the server in it first. */
+		if (done != 1 && SSL_get_error(ssl, done) != SSL_ERROR_WANT_WRITE)
+			fail_msg("the server has ended");
+		refused = done == 1 ? 0 : refused + (poll(&p, 1, 50) == 0);
+	}
+}
+
+/* A connection of which nothing can be read until TLS has sent is not looked at all the time. */
+static void keys_that_nobody_reads(void **state)
+{
+	static struct world w;
+	static struct user user;
+	struct link *l = user.links, *other = l + 1;
+	const uint64_t batches = 500;
+	uint64_t before;
+
+	begin(&w, 0, true);
+	atomic_store(&w.server->share.serving, 1);
+	user = (struct user){.world = &w};
+	prng_seed(&user.prng, 1);
+	assert_int_equal(open_link(&user, l), 0);
+	assert_int_equal(open_link(&user, other), 0);
+	ask_for_keys(l);
+	assert_int_equal(batch(&user, other), 0);
+	before = sum_wakeups(&w);
+	for (uint64_t i = 0; i < batches; i++)
+		assert_int_equal(batch(&user, other), 0);
+	print_message("%llu wakeups\n", (unsigned long long)(sum_wakeups(&w) - before));
+	/* A batch comes in two parts. */
+	assert_true(sum_wakeups(&w) - before <= 2 * batches + 10);
+	close_link(l);
+	close_link(other);
+	kill(getpid(), SIGTERM);
+	pthread_join(w.running, NULL);
+	end(&w);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -475,6 +537,7 @@ int main(int argc, char **argv)
 	    cmocka_unit_test(encrypted),
 	    cmocka_unit_test(slow_fabric),
 	    cmocka_unit_test(told_to_end),
+	    cmocka_unit_test(keys_that_nobody_reads),
 	};
 
 	if (argc > 1 && (parse_u64(argv[1], &batches_wanted) || batches_wanted == 0)) {
