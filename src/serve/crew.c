@@ -37,7 +37,9 @@ static struct crew_sum count(const struct crew *c, uint64_t now_ns, const struct
 
 	for (unsigned i = 0; i < c->max; i++) {
 		sum.requests += work[i].requests - c->begun[i].requests;
-		sum.waited_ns += work[i].waited_ns - c->begun[i].waited_ns;
+		/* It cannot be read of a thread that has ended. */
+		if (work[i].waited_ns > c->begun[i].waited_ns)
+			sum.waited_ns += work[i].waited_ns - c->begun[i].waited_ns;
 	}
 	return sum;
 }

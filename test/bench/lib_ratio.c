@@ -37,6 +37,7 @@
 enum way { ONE_BY_ONE, MANY_AT_A_TIME, ASYNC, WAYS };
 
 struct bench {
+	struct forge_client *client;
 	struct forge_session *session;
 	char key_text[KEYS][16];
 	struct forge_bytes keys[KEYS];
@@ -143,7 +144,6 @@ static void forget_pool(void)
 static void open_all(struct bench *b, const char *latency)
 {
 	struct plan_wish wish = {.pool_bytes = 8u << 20, .object_bytes = VALUE_BYTES + 16};
-	struct forge_client *client;
 	char text[256], name[128], value[VALUE_BYTES];
 
 	if (own_pool_create(&pool, &wish, text, sizeof(text))) {
@@ -152,7 +152,7 @@ static void open_all(struct bench *b, const char *latency)
 	}
 	atexit(forget_pool);
 	snprintf(name, sizeof(name), "%s?latency=%s", pool.name, latency);
-	if (forge_open(name, NULL, &client) || forge_session_open(client, &b->session))
+	if (forge_open(name, NULL, &b->client) || forge_session_open(b->client, &b->session))
 		die("open");
 	for (uint32_t id = 0; id < KEYS; id++) {
 		snprintf(b->key_text[id], sizeof(b->key_text[id]), "key-%u", id);
@@ -199,6 +199,8 @@ int main(int argc, char **argv)
 	}
 	for (unsigned w = 0; w < WAYS; w++)
 		qsort(ns[w], slices, sizeof(ns[w][0]), compare);
+	forge_session_close(bench.session);
+	forge_close(bench.client);
 	double one = ns[ONE_BY_ONE][slices / 10], many = ns[MANY_AT_A_TIME][slices / 10];
 	double flight = ns[ASYNC][slices / 10];
 	int met = many < MANY_COST_MAX * one && one >= ASYNC_RATE_MIN * flight;
