@@ -369,7 +369,7 @@ def errors_name_the_remedy(t):
                 connection.close()
     for command in (("node", "--size", "8M"), ("gc",)):
         t.forge(command[0], "--pool", f"tcp://127.0.0.1:{nobody}", *command[1:]) \
-            .expect(2, b"", "write shm:/name")
+            .expect(2, b"", "shm:/name or the path of a file")
 
 
 @BOTH
