@@ -108,7 +108,7 @@ struct client {
 	uint8_t is_mending; /* the mender was started */
 	uint8_t is_trying;  /* it tries to reach a member */
 	uint8_t is_closing;
-	uint32_t told;		/* the slot that said the map is not the present one */
+	_Atomic uint32_t told;	/* the slot that said the map is not the present one */
 	uint64_t look_pause_ns; /* between its last look at the record and the next */
 	struct seat *retired;	/* seats that it is to leave in order */
 	struct cancel cancel;	/* of what the mender waits for; there while it is_mending */

@@ -144,7 +144,7 @@ static void begin(struct world *w, uint64_t latency_ns, bool tls)
 	    .version = "test",
 	    .thread_count = WORKERS,
 	    .connections_max = 1000,
-	    .idle_timeout_us = 60000000,
+	    .idle_timeout_us = 280000000, /* longer than a case, with a sanitizer */
 	    .value_bytes_max = 1000,
 	    .reply_value_bytes = 1000,
 	    .protocol = PROTOCOL_UNKNOWN,
@@ -202,6 +202,9 @@ static int open_link(struct user *u, struct link *l)
 	memset(l, 0, sizeof(*l));
 	l->fd = socket(w->port ? AF_INET : AF_UNIX, kind, 0);
 	strcpy(local.sun_path, w->unix_path);
+	/* Little room, so that replies come in pieces and a client that does not read stops soon.
+	 */
+	setsockopt(l->fd, SOL_SOCKET, SO_RCVBUF, &(int){4096}, sizeof(int));
 	if (connect(l->fd, w->port ? (struct sockaddr *)&tcp : (struct sockaddr *)&local,
 		    w->port ? sizeof(tcp) : sizeof(local)))
 		return -1;
