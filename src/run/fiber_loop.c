@@ -28,6 +28,8 @@ struct fiber_task {
 	void *argument;
 	const struct fab_op *ops; /* what it waits for; NULL: for its turn only */
 	unsigned ops_count;
+	const struct run_waited *followed; /* or what another waits for, NULL: that is not it */
+	uint32_t followed_turns;	   /* when it began to */
 };
 
 struct fiber_loop {
@@ -74,6 +76,19 @@ static void park(struct fiber_task *t, const struct fab_op *ops, unsigned n)
 	t->ops = NULL;
 }
 
+/* Until that has completed or is gone: another task may have let its flow go on. */
+static void fiber_follow(struct worker *w, const struct run_waited *v)
+{
+	struct fiber_task *t = w->wait_context;
+
+	t->worker = w;
+	kick_soon(t->loop, w->fab);
+	t->followed = v;
+	t->followed_turns = v->turns;
+	park(t, NULL, 0);
+	t->followed = NULL;
+}
+
 static void step_park(struct worker *w, const struct fab_op *ops, unsigned n)
 {
 	struct fiber_task *t = w->wait_context;
@@ -107,7 +122,7 @@ static void fiber_pause(struct worker *w)
 const struct run_wait run_wait_fiber = {
     .run = fiber_run,
     .pause = fiber_pause,
-    .step = step_park,
+    .follow = fiber_follow,
     .kicks = 1,
 };
 
@@ -154,6 +169,7 @@ int fiber_loop_spawn(struct fiber_loop *loop, struct worker *w,
 	t->fn = fn;
 	t->argument = argument;
 	t->ops = NULL;
+	t->followed = NULL;
 	t->next = NULL;
 	*loop->end = t;
 	loop->end = &t->next;
@@ -173,13 +189,17 @@ struct fiber_loop *fiber_loop_of(const struct worker *w)
 /* Poll a connection once a turn, not once for each of the fibers that share it. */
 static int task_runnable(struct fiber_task *t, struct fab **polled)
 {
-	if (!t->ops)
+	const struct run_waited *v = t->followed;
+	const struct fab_op *ops = v && v->turns == t->followed_turns ? v->ops : t->ops;
+	unsigned n = v ? v->count : t->ops_count;
+
+	if (!ops)
 		return 1;
-	if (*polled != t->worker->fab && !run_all_complete(t->ops, t->ops_count)) {
+	if (*polled != t->worker->fab && !run_all_complete(ops, n)) {
 		*polled = t->worker->fab;
 		fab_poll(*polled);
 	}
-	return run_all_complete(t->ops, t->ops_count);
+	return run_all_complete(ops, n);
 }
 
 int fiber_loop_turn(struct fiber_loop *loop)

@@ -113,7 +113,12 @@ static void poll_pause(struct worker *w)
 		cpu_relax();
 }
 
-const struct run_wait run_wait_poll = {.run = poll_run, .pause = poll_pause, .step = step_poll};
+static void poll_follow(struct worker *w, const struct run_waited *v)
+{
+	step_poll(w, v->ops, v->count);
+}
+
+const struct run_wait run_wait_poll = {.run = poll_run, .pause = poll_pause, .follow = poll_follow};
 
 void worker_init(struct worker *w, struct fab *fab, const struct clock *clock, uint64_t seed)
 {

@@ -24,17 +24,28 @@
 struct worker;
 struct side; /* side.h */
 
+/*
+ * Verbs that one flow of a thread waits for, for others of that thread.  They lie in its frames:
+ * once it goes on, which any of the others may see to, they are gone and turns has grown.
+ */
+struct run_waited {
+	const struct fab_op *ops; /* NULL: it waits for none */
+	unsigned count;
+	uint32_t turns; /* how often it has gone on */
+};
+
 /* What a wait does. */
 struct run_wait {
 	/* Post ops and return when each has completed; see flow_run(). */
 	int (*run)(struct worker *, struct fab_op *ops, unsigned n);
 	/* Nothing to wait for but somebody else's progress: let others run for a moment. */
 	void (*pause)(struct worker *);
-	/* Wait a little for verbs that another flow of the thread has posted.  NULL: by pauses. */
-	void (*step)(struct worker *, const struct fab_op *ops, unsigned n);
+	/* Wait a little for them, or until that flow has gone on.  NULL: by pauses. */
+	void (*follow)(struct worker *, const struct run_waited *);
 	/* Where time is simulated: posting them takes some of the thread's.  NULL elsewhere. */
 	void (*work)(struct worker *, const struct fab_op *ops, unsigned n);
-	/* Its step() kicks, for several posts at once; otherwise each post is kicked by itself. */
+	/* It kicks by itself, for several posts at once; otherwise each post is kicked by itself.
+	 */
 	int kicks;
 };
 

@@ -7,10 +7,11 @@ static void wait_for(struct worker *w, const struct fab_op *ops, unsigned n)
 {
 	struct side *s = w->wait_context;
 
-	s->ops = ops;
-	s->ops_count = n;
+	s->waited.ops = ops;
+	s->waited.count = n;
 	fiber_yield();
-	s->ops = NULL;
+	s->waited.ops = NULL;
+	s->waited.turns++;
 }
 
 static int side_run(struct worker *w, struct fab_op *ops, unsigned n)
@@ -61,17 +62,17 @@ void side_start(struct side *s, void (*fn)(void *argument), void *argument)
 	assert(!side_is_busy(s) && !s->lead->side);
 	s->fn = fn;
 	s->argument = argument;
-	s->ops = NULL;
+	s->waited.ops = NULL;
 	fiber_reset(s->fiber, side_main, s);
 	s->lead->side = s;
 }
 
 void side_turn(struct side *s)
 {
-	if (s->ops) {
+	if (s->waited.ops) {
 		/* A wrapper has to look at its verbs, too, before they are gone. */
 		fab_poll(s->worker.fab);
-		if (!run_all_complete(s->ops, s->ops_count))
+		if (!run_all_complete(s->waited.ops, s->waited.count))
 			return;
 	}
 	fiber_resume(s->fiber);
@@ -81,8 +82,10 @@ void side_turn(struct side *s)
 
 void side_help(struct side *s, struct worker *w)
 {
-	if (s->ops && !run_all_complete(s->ops, s->ops_count) && w->wait->step)
-		w->wait->step(w, s->ops, s->ops_count);
+	const struct run_waited *v = &s->waited;
+
+	if (v->ops && !run_all_complete(v->ops, v->count) && w->wait->follow)
+		w->wait->follow(w, v);
 	else
 		w->wait->pause(w);
 	/* Another flow of the thread may have brought it to its end meanwhile. */

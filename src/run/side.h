@@ -24,8 +24,7 @@ struct side {
 	struct worker worker; /* what its function runs verbs with */
 	struct worker *lead;
 	struct fiber *fiber;
-	const struct fab_op *ops; /* what it waits for; NULL: its turn */
-	unsigned ops_count;
+	struct run_waited waited; /* without verbs: for its turn */
 	void (*fn)(void *argument);
 	void *argument;
 };

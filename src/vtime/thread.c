@@ -91,10 +91,16 @@ static void thread_pause(struct worker *w)
 	vt_sleep(t, 0);
 }
 
+/* A thread has one flow beside its side, so nobody else sees to it that the side goes on. */
+static void follow(struct worker *w, const struct run_waited *v)
+{
+	step_park(w, v->ops, v->count);
+}
+
 static const struct run_wait virtual_wait = {
     .run = thread_run,
     .pause = thread_pause,
-    .step = step_park,
+    .follow = follow,
     .work = thread_work,
 };
 
