@@ -351,6 +351,19 @@ static int batch(struct user *u, struct link *l)
 	return receive(u, l);
 }
 
+static uint64_t sum_handed_over(const struct world *w)
+{
+	struct serve_counts sum;
+
+	server_sum_counts(w->server, &sum);
+	return atomic_load(&sum.handed_over);
+}
+
+static bool is_handed_over_enough(const struct world *w)
+{
+	return sum_handed_over(w) > batches_wanted / 100;
+}
+
 static void *use(void *user)
 {
 	struct user *u = user;
@@ -358,7 +371,10 @@ static void *use(void *user)
 
 	for (unsigned i = 0; i < CONNECTIONS; i++)
 		u->links[i].fd = -1;
-	for (uint64_t i = 0; i < batches_wanted && !status; i++) {
+	/* On a busy host the thread that changes how many serve may not have had a turn yet. */
+	for (uint64_t i = 0; !status && (i < batches_wanted || (i < 1000 * batches_wanted &&
+								!is_handed_over_enough(u->world)));
+	     i++) {
 		struct link *l = &u->links[prng_below(&u->prng, CONNECTIONS)];
 
 		if (l->fd >= 0 && prng_below(&u->prng, 200) == 0)
@@ -391,14 +407,6 @@ static void *toggle(void *world)
 		nanosleep(&pause, NULL);
 	}
 	return NULL;
-}
-
-static uint64_t sum_handed_over(const struct world *w)
-{
-	struct serve_counts sum;
-
-	server_sum_counts(w->server, &sum);
-	return atomic_load(&sum.handed_over);
 }
 
 /* enough: the server is told to end after so many requests; 0: when all clients have gone. */
