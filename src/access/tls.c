@@ -335,7 +335,7 @@ ssize_t tls_send(struct tls_conn *c, const void *data, size_t bytes)
 
 bool tls_has_pending(const struct tls_conn *c)
 {
-	return SSL_pending(ssl_of(c)) > 0;
+	return tls_pending_bytes(c) > 0;
 }
 
 size_t tls_pending_bytes(const struct tls_conn *c)

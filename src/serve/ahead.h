@@ -7,7 +7,8 @@
  * such as replies that the client does not read, or a request after which others are permitted,
  * those that have not been carried out are as if they had not been parsed.
  *
- * Only where the fabric completes at post; elsewhere overlap.h does this.
+ * Only where the fabric completes at post; elsewhere overlap.h does this, and has
+ * ahead_execute_one() for requests that wait for nothing.
  */
 #ifndef FORGE_SERVE_AHEAD_H
 #define FORGE_SERVE_AHEAD_H
@@ -23,7 +24,7 @@ struct input;
  */
 int ahead_execute(struct conn *, struct input *);
 
-/* Carry out one that is all there is.  false: broken. */
+/* Carry out one by itself.  false: broken, as the connection then knows. */
 bool ahead_execute_one(struct conn *, const struct request *);
 
 #endif

@@ -15,7 +15,7 @@
 #define BINARY_MAGIC_REQUEST  0x80u
 #define BINARY_MAGIC_RESPONSE 0x81u
 
-/* OPCODE(name, value, extras: bytes or bytes, key and value: 'n' none, 'y' must, 'm' may) */
+/* OPCODE(name, value, extras: one of two lengths, key and value: 'n' none, 'y' must, 'm' may) */
 #define BINARY_OPCODES(OPCODE)                     \
 	OPCODE(GET, 0x00, 0, 0, 'y', 'n')          \
 	OPCODE(SET, 0x01, 8, 8, 'y', 'm')          \

@@ -322,22 +322,22 @@ static void find_worker(struct conn *c)
 	struct conn_worker *w = c->worker;
 	uint32_t serving = workers_serving(w), to = c->number % serving;
 
-	if (to != w->number) {
-		if (!is_at_rest(c))
-			return; /* later, then */
-		wait_for(c, CONN_WAITS_NOT);
-		leave(c);
+	if (to == w->number) {
 		c->serving = serving;
-		if (w->hand_over(w->executor.context, c, to)) {
-			counts_up(&w->counts.handed_over);
-			return;
-		}
-		join(c, w);
-		if (!wait_for(c, CONN_WAITS_INPUT))
-			conn_end(c);
 		return;
 	}
+	if (!is_at_rest(c))
+		return; /* later, then */
+	wait_for(c, CONN_WAITS_NOT);
+	leave(c);
 	c->serving = serving;
+	if (w->hand_over(w->executor.context, c, to)) {
+		counts_up(&w->counts.handed_over);
+		return;
+	}
+	join(c, w);
+	if (!wait_for(c, CONN_WAITS_INPUT))
+		conn_end(c);
 }
 
 /* Has all been answered that had come when the server was told to end? */

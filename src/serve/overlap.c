@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "serve/ahead.h"
 #include "serve/binary.h"
 #include "serve/conn.h"
 
@@ -248,18 +249,6 @@ static void void_line(struct conn *c)
 		from->is_void = true;
 }
 
-static void carry_out_at_once(struct conn *c, const struct request *r)
-{
-	struct conn_worker *w = c->worker;
-
-	if (execute(&w->executor, r) == EXECUTE_CLOSE)
-		c->is_ending = true;
-	if (c->is_authorised != w->executor.is_authorised)
-		conn_authorise(c);
-	if (w->out.used >= CONN_SEND_BYTES)
-		conn_flush(c);
-}
-
 /* false: not now. */
 static bool begin_one(struct conn *c, const struct request *r)
 {
@@ -274,7 +263,7 @@ static bool begin_one(struct conn *c, const struct request *r)
 		return false;
 	if (kind == KIND_ALONE)
 		return begin_errand(c, r, true);
-	carry_out_at_once(c, r);
+	ahead_execute_one(c, r); /* is_broken says if not */
 	return true;
 }
 

@@ -240,7 +240,6 @@ int server_thread_open(struct server_thread *t, struct server *s, char *error_te
 	int status = session_open(o->client, &t->session, error_text, error_bytes);
 
 	t->server = s;
-	atomic_store(&t->runqueue, -1);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->has_news, NULL);
 	t->conns.watch.epoll = t->wake.fd = t->tick.fd = t->flush.fd = -1;
