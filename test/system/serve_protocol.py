@@ -4,8 +4,11 @@ The replies of memcached itself lie beside the repository in ../shared; where th
 cases that need them say that they skip.  DEVIATIONS is doc/serve.md's table: what is answered
 otherwise, on purpose.
 """
+import contextlib
+import io
 import os
 import re
+import runpy
 import shutil
 import socket
 import struct
@@ -34,8 +37,24 @@ def normal(reply):
     return re.sub(r"(VALUE x 3 1) \d+", r"\1 id", reply)
 
 
+def as_printed(reply, closed):
+    return f"{reply!r}{' [closed]' if closed else ''}"
+
+
 def replies(text):
     return dict((line[:44].strip(), line[48:].strip()) for line in text.splitlines())
+
+
+def asked(probe, port):
+    """What probe.py prints of this server, and its cases and talk() for questions of one's own."""
+    printed = io.StringIO()
+    argv, sys.argv = sys.argv, [probe, str(port)]
+    try:
+        with contextlib.redirect_stdout(printed):
+            inside = runpy.run_path(probe)
+    finally:
+        sys.argv = argv
+    return replies(printed.getvalue()), dict(inside["CASES"]), inside["talk"]
 
 
 @case
@@ -45,19 +64,21 @@ def replies_are_upstreams(t):
     if not probe or not golden:
         raise Skip("../shared/protocol is not there")
     server = Server(t, "-m", "16")
-    done = subprocess.run([sys.executable, probe, str(server.port)], capture_output=True,
-                          text=True, timeout=PATIENCE_S, check=True)
+    ours, requests, talk = asked(probe, server.port)
     with open(golden, encoding="utf-8") as f:
         theirs = replies(f.read())
-    ours = replies(done.stdout)
     assert len(ours) == len(theirs) > 60, (len(ours), len(theirs))
     wrong = []
     for name, reply in ours.items():
-        expected = DEVIATIONS.get(name) or theirs[name]
-        if normal(reply) != normal(expected):
+        expected = normal(DEVIATIONS.get(name) or theirs[name])
+        if normal(reply) != expected and expected.startswith(normal(reply)[:-1]):
+            # The probe takes a quarter of a second without a byte for the end, and a busy host for
+            # slow: what came was right, so ask again and have patience for the rest.
+            reply = as_printed(*talk(server.port, requests[name], wait=PATIENCE_S / 6))
+        if normal(reply) != expected:
             wrong.append(f"{name}: {reply}, not {expected}")
         if name in DEVIATIONS:
-            assert normal(reply) != normal(theirs[name]), f"{name} is no deviation any more"
+            assert expected != normal(theirs[name]), f"{name} is no deviation any more"
     assert not wrong, "\n".join(wrong)
 
 
