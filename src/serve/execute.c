@@ -54,6 +54,8 @@ const char *execute_error_line(struct executor *e, int status)
 		return "SERVER_ERROR out of memory storing object";
 	case FORGE_E_AGAIN:
 		return "SERVER_ERROR too many others changed the key at once, try again";
+	case FORGE_E_NO_MEMORY:
+		return "SERVER_ERROR out of memory";
 	case FORGE_E_NODE:
 		return "SERVER_ERROR the memory node is gone";
 	case FORGE_E_SPREAD:
@@ -160,6 +162,8 @@ static MAY_WAIT void execute_key(struct executor *e, const struct request *r)
 		e->keys_start = e->out->used;
 	int status = look_up(e, r, &v);
 
+	if (status == 0 && !out_reserve(e->out, v.bytes))
+		status = FORGE_E_NO_MEMORY;
 	if (status == 0)
 		write_value(e, r, &v);
 	else if (status != FORGE_MISS)

@@ -55,7 +55,7 @@ enum execute_result {
 	EXECUTE_CLOSE, /* send the replies and close the connection */
 };
 
-/* out has room for OUT_REPLY_BYTES_MAX and a value.  Waits. */
+/* out has room for OUT_REPLY_BYTES_MAX.  Waits. */
 MAY_WAIT enum execute_result execute(struct executor *, const struct request *);
 
 /* A statistic, in the protocol of the request. */

@@ -155,6 +155,8 @@ static MAY_WAIT void execute_lookup(struct executor *e, const struct request *r)
 		write_miss(e, r);
 		return;
 	}
+	if (status == 0 && opcode != BINARY_TOUCH && !out_reserve(e->out, v.bytes))
+		status = FORGE_E_NO_MEMORY;
 	if (status) {
 		write_status(e, r, status_of(e, status, 0, 0));
 		return;

@@ -277,6 +277,8 @@ static MAY_WAIT void execute_meta_get(struct executor *e, const struct request *
 			write_answer(e, r, &a);
 		return;
 	}
+	if (status == 0 && meta_has(m, 'v') && !out_reserve(e->out, s.value.bytes))
+		status = FORGE_E_NO_MEMORY;
 	if (status) {
 		write_error(e, status);
 		return;

@@ -1,14 +1,18 @@
 /*
  * out.h: where replies are put together before they are sent.
  *
- * A buffer of fixed size per worker thread.  Whoever starts a reply makes sure that the longest
- * one fits (OUT_REPLY_BYTES_MAX beside the value); the appending functions only assert it.
+ * Whoever starts a reply makes sure that the longest one without a value fits
+ * (OUT_REPLY_BYTES_MAX), and whoever writes a value that it does (out_reserve()); the appending
+ * functions only assert it.  The buffer of a worker thread has room for the longest value from the
+ * beginning; that of a flow, of which there are many, grows for the values that are.
  */
 #ifndef FORGE_SERVE_OUT_H
 #define FORGE_SERVE_OUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
@@ -20,10 +24,28 @@ struct out {
 
 /* The longest reply to one request, a value of the longest length not counted: statistics. */
 #define OUT_REPLY_BYTES_MAX 32768u
+/* What stands around a value in the reply to a lookup, at most: a key in base64, meta flags. */
+#define OUT_AROUND_BYTES_MAX 1024u
 
 static inline size_t out_left(const struct out *o)
 {
 	return o->room - o->used;
+}
+
+/* Room for a value of so many bytes and what stands around it.  false: there is no memory. */
+static inline bool out_reserve(struct out *o, size_t value_bytes)
+{
+	size_t room = o->used + value_bytes + OUT_AROUND_BYTES_MAX;
+
+	if (likely(room <= o->room))
+		return true;
+	char *data = realloc(o->data, room);
+
+	if (!data)
+		return false;
+	o->data = data;
+	o->room = room;
+	return true;
 }
 
 static inline void out_bytes(struct out *o, const void *data, size_t bytes)

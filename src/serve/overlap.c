@@ -70,7 +70,7 @@ static void errand_drop(struct errand *f)
 		f->room = NULL;
 		f->room_bytes = 0;
 	}
-	if (f->out.used > OVERLAP_ROOM_BYTES) {
+	if (f->out.room > OVERLAP_ROOM_BYTES) {
 		free(f->out.data);
 		f->out.data = NULL;
 	}
@@ -151,8 +151,9 @@ static void errand_start(struct errand *f)
 	errand_finish(f);
 }
 
-/* Memory for the reply and for what the request refers to.  false: there is none. */
-static bool errand_room(struct errand *f, const struct conn_worker *w, size_t bytes)
+/* Memory for a reply, without a value, and for what the request refers to.  false: there is none.
+ */
+static bool errand_room(struct errand *f, size_t bytes)
 {
 	if (bytes > f->room_bytes) {
 		char *room = realloc(f->room, bytes);
@@ -163,9 +164,10 @@ static bool errand_room(struct errand *f, const struct conn_worker *w, size_t by
 		f->room_bytes = bytes;
 	}
 	f->out.used = 0;
-	f->out.room = w->out.room - CONN_SEND_BYTES;
-	if (!f->out.data)
+	if (!f->out.data) {
+		f->out.room = OUT_REPLY_BYTES_MAX;
 		f->out.data = malloc(f->out.room);
+	}
 	return f->out.data;
 }
 
@@ -181,7 +183,7 @@ static struct errand *errand_take(struct conn *c, const struct request *r)
 		make_wait(c);
 		return NULL;
 	}
-	if (!errand_room(f, w, request_room_bytes(r))) {
+	if (!errand_room(f, request_room_bytes(r))) {
 		c->is_broken = true;
 		flows_put(&f->flow);
 		return NULL;

@@ -164,6 +164,10 @@ def values_may_be_larger_than_a_chunk(t):
         c.say(b"set large 7 0 1048576\r\n" + value + b"\r\nget large\r\n",
               b"STORED\r\nVALUE large 7 1048576\r\n" + value + b"\r\nEND\r\n")
         c.say(b"mg large s f v\r\n", b"VA 1048576 s1048576 f7\r\n" + value + b"\r\n")
+        with s.connect() as b:
+            b.send(struct.pack(">BBHBBHIIQ", 0x80, 0x0c, 5, 0, 0, 0, 5, 42, 0) + b"large")
+            head, reply = b.hear(24), b.hear(9 + len(value))
+            assert head[:2] == b"\x81\x0c" and reply == b"\0\0\0\x07large" + value, head
         c.say(b"append large 0 0 1\r\nx\r\n", b"SERVER_ERROR object too large for cache\r\n")
         c.say(b"md large I\r\nmg large v s\r\nmg large t\r\n",
               b"HD\r\nVA 1048576 s1048576 X W\r\n" + value + b"\r\nHD t-1 Z X\r\n")
