@@ -15,7 +15,10 @@
 #define BINARY_MAGIC_REQUEST  0x80u
 #define BINARY_MAGIC_RESPONSE 0x81u
 
-/* OPCODE(name, value, extras: one of two lengths, key and value: 'n' none, 'y' must, 'm' may) */
+/*
+ * OPCODE(name, value, extras, other_extras, key, body): the extras have one of two lengths,
+ * exactly; key and value: 'n' none, 'y' must, 'm' may.
+ */
 #define BINARY_OPCODES(OPCODE)                     \
 	OPCODE(GET, 0x00, 0, 0, 'y', 'n')          \
 	OPCODE(SET, 0x01, 8, 8, 'y', 'm')          \
@@ -55,7 +58,7 @@
 	OPCODE(GATKQ, 0x24, 4, 4, 'y', 'n')
 
 enum binary_opcode {
-#define OPCODE(name, value, extras_min, extras_max, key, body) BINARY_##name = value,
+#define OPCODE(name, value, extras, other_extras, key, body) BINARY_##name = value,
 	BINARY_OPCODES(OPCODE)
 #undef OPCODE
 };

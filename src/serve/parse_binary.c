@@ -16,13 +16,13 @@ static uint64_t big_endian(const char *data, unsigned bytes)
 
 struct form {
 	uint8_t known;
-	uint8_t extras_min, extras_max;
+	uint8_t extras_bytes, other_extras_bytes; /* either, and nothing between */
 	char key, value;
 };
 
 static const struct form forms[] = {
-#define OPCODE(name, number, extras_min, extras_max, key, body) \
-	[number] = {1, extras_min, extras_max, key, body},
+#define OPCODE(name, number, extras, other_extras, key, body) \
+	[number] = {1, extras, other_extras, key, body},
     BINARY_OPCODES(OPCODE)
 #undef OPCODE
 };
@@ -83,7 +83,7 @@ static uint8_t judge(const struct form *f, uint32_t extras_bytes, uint32_t key_b
 {
 	if (!f->known)
 		return BINARY_UNKNOWN_COMMAND;
-	if ((extras_bytes != f->extras_min && extras_bytes != f->extras_max) ||
+	if ((extras_bytes != f->extras_bytes && extras_bytes != f->other_extras_bytes) ||
 	    key_bytes > REQUEST_KEY_BYTES_MAX || !suits(f->key, key_bytes) ||
 	    !suits(f->value, value_bytes))
 		return BINARY_INVALID;
