@@ -2,18 +2,17 @@
 #include "serve/ahead.h"
 
 #include "serve/conn.h"
+#include "serve/expect.h"
 
 /* Tell the session of all keys at once, so that their cache misses overlap. */
 static void expect_keys(struct conn_worker *w, unsigned count)
 {
-	struct cache_key keys[CONN_AHEAD];
-	unsigned n = 0;
+	struct expected expected;
 
+	expect_none(&expected);
 	for (unsigned i = 0; i < count; i++)
-		if (request_looks_up_key(&w->ahead[i].request))
-			keys[n++] = request_key(&w->ahead[i].request);
-	if (n > 1)
-		session_expect(w->executor.session, keys, n);
+		expect_key_of(&expected, &w->ahead[i].request);
+	expect_tell(&expected, w->executor.session);
 }
 
 /* Parse some requests ahead.  How many; *more when what follows them is not complete. */

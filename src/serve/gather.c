@@ -2,38 +2,35 @@
 #include "serve/gather.h"
 
 #include "serve/conn.h"
+#include "serve/expect.h"
 
 static char *input_of(const struct conn_worker *w, unsigned i)
 {
 	return w->in + (size_t)i * CONN_READ_BYTES;
 }
 
-/* Is it one request and nothing else?  In any case *key is its first one's, if that has one. */
-static bool parse_one(struct gathered *g, const char *data, struct cache_key *key)
+/* Is it one request and nothing else?  The first one's key is expected in any case. */
+static void parse_one(struct gathered *g, const char *data, struct expected *expected)
 {
 	struct parse_step step;
 
 	g->parser = g->conn->parser;
 	g->is_one = parse_next(&g->parser, data, g->bytes, &g->request, &step) == PARSE_REQUEST;
 	if (!g->is_one)
-		return false;
+		return;
 	g->is_one = step.used == g->bytes;
-	if (!request_looks_up_key(&g->request))
-		return false;
-	*key = request_key(&g->request);
-	return true;
+	expect_key_of(expected, &g->request);
 }
 
 static void expect_all(struct conn_worker *w)
 {
 	struct gather *g = &w->gather;
-	struct cache_key keys[CONN_GATHER];
-	unsigned n = 0;
+	struct expected expected;
 
+	expect_none(&expected);
 	for (unsigned i = 0; i < g->count; i++)
-		n += parse_one(&g->of[i], input_of(w, i), &keys[n]);
-	if (n > 1)
-		session_expect(w->executor.session, keys, n);
+		parse_one(&g->of[i], input_of(w, i), &expected);
+	expect_tell(&expected, w->executor.session);
 	counts_add(&w->counts.gathered, g->count);
 }
 
