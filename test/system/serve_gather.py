@@ -172,16 +172,19 @@ def many_clients_and_a_model(t):
                          for k in keys if k in model)
         return b"get %s\r\n" % b" ".join(keys), found + b"END\r\n"
 
-    for _ in range(60):
+    rounds, sent = 60, 0
+    for _ in range(rounds):
         expected = {}
         with Stopped(s):
             for i in r.sample(range(40), r.randrange(1, 41)):
                 said = [request(i) for _ in range(r.choice((1, 1, 1, 3)))]
                 clients[i].send(b"".join(what for what, _ in said))
                 expected[i] = b"".join(reply for _, reply in said)
+        sent += len(expected)
         for i, reply in expected.items():
             assert (heard := clients[i].hear(len(reply))) == reply, (i, reply[:200], heard[:200])
-    assert gathered(s) > 1000, gathered(s)
+    # The last one of a worker's turn may be alone.
+    assert gathered(s) >= sent - 2 * rounds, (gathered(s), sent)
 
 
 if __name__ == "__main__":
