@@ -1,15 +1,13 @@
-/* conn.c: reading, carrying out, sending. */
+/* conn.c: the life of a connection: reading, carrying out, answering, and what comes next. */
 #include "serve/conn.h"
 
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "serve/ahead.h"
 #include "serve/idle.h"
 #include "serve/linger.h"
@@ -101,134 +99,6 @@ void conn_end(struct conn *c)
 	conn_destroy(c);
 }
 
-/* ---- input -------------------------------------------------------------------------------- */
-
-/* Make room for so many bytes of held input.  false: no memory. */
-static bool hold_room(struct conn *c, size_t bytes)
-{
-	if (bytes <= c->held_room)
-		return true;
-	/* Room for a little of the next request too, so that it needs no read of its own. */
-	size_t room = round_up_u64(bytes + PARSE_OVERHEAD_BYTES, 4096);
-	char *held = realloc(c->held, room);
-
-	if (!held)
-		return false;
-	c->held = held;
-	c->held_room = room;
-	return true;
-}
-
-/* Keep what was not used, which is in the worker's buffer or further on in the held input. */
-static bool hold(struct conn *c, const char *data, size_t bytes, size_t need)
-{
-	bool is_held = c->held_bytes > 0;
-
-	c->held_at = is_held && bytes > 0 ? (size_t)(data - c->held) : 0;
-	c->held_bytes = bytes;
-	if (is_held || bytes == 0)
-		return true;
-	if (!hold_room(c, max_u64(need, bytes)))
-		return false;
-	memcpy(c->held, data, bytes);
-	return true;
-}
-
-/* Room for what comes behind the held input, up to what is needed.  false: no memory. */
-static bool hold_more(struct conn *c)
-{
-	size_t bytes = max_u64(c->held_need, c->held_bytes + 1);
-
-	if (c->held_at + bytes > c->held_room) {
-		memmove(c->held, c->held + c->held_at, c->held_bytes);
-		c->held_at = 0;
-	}
-	return hold_room(c, bytes);
-}
-
-/* ---- output ------------------------------------------------------------------------------- */
-
-/* As much as the socket takes.  How much, or -1 when the connection is broken. */
-static ssize_t send_some(struct conn *c, const char *data, size_t bytes)
-{
-	size_t sent = 0;
-
-	while (sent < bytes) {
-		ssize_t n = c->tls ? tls_send(c->tls, data + sent, bytes - sent)
-				   : send(c->socket.fd, data + sent, bytes - sent, MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			break;
-		if (n <= 0)
-			return -1;
-		sent += (size_t)n;
-	}
-	counts_add(&c->worker->counts.bytes_written, sent);
-	return (ssize_t)sent;
-}
-
-/* Replies that do not go out now wait.  false: no memory. */
-static bool keep_unsent(struct conn *c, const char *data, size_t bytes)
-{
-	char *unsent = realloc(c->unsent, c->unsent_at + c->unsent_bytes + bytes);
-
-	if (!unsent)
-		return false;
-	c->unsent = unsent;
-	memcpy(unsent + c->unsent_at + c->unsent_bytes, data, bytes);
-	c->unsent_bytes += bytes;
-	c->worker->overlap.kept_bytes += bytes;
-	return true;
-}
-
-/* Send what the worker has put together; what does not go out now waits.  false: broken. */
-static bool flush_out(struct conn *c)
-{
-	struct conn_worker *w = c->worker;
-	struct out *o = &w->out;
-	size_t bytes = o->used;
-	ssize_t sent = 0;
-
-	w->executor.keys_start = KEYS_ARE_SENT;
-	o->used = 0;
-	if (bytes == 0)
-		return true;
-	/* Behind what waits already. */
-	if (!c->unsent)
-		sent = send_some(c, o->data, bytes);
-	if (sent < 0)
-		return false;
-	return (size_t)sent == bytes || keep_unsent(c, o->data + sent, bytes - (size_t)sent);
-}
-
-/* false: broken. */
-static bool send_unsent(struct conn *c)
-{
-	ssize_t sent = send_some(c, c->unsent + c->unsent_at, c->unsent_bytes);
-
-	if (sent < 0)
-		return false;
-	c->queued = -1;
-	c->unsent_at += (size_t)sent;
-	c->unsent_bytes -= (size_t)sent;
-	c->worker->overlap.kept_bytes -= (size_t)sent;
-	if (c->unsent_bytes == 0) {
-		c->worker->given_back += c->unsent_at;
-		free(c->unsent);
-		c->unsent = NULL;
-		c->unsent_at = 0;
-	}
-	return true;
-}
-
-void conn_flush(struct conn *c)
-{
-	if (!flush_out(c))
-		c->is_broken = true;
-}
-
 /* ---- requests ----------------------------------------------------------------------------- */
 
 /* Until then a value is a proof at most: a stranger cannot make us hold more. */
@@ -262,7 +132,7 @@ static bool run_requests(struct conn *c, const char *data, size_t bytes)
 		c->blocked_ns = now_ns(w);
 	c->is_blocked = blocked;
 	/* Sent first: the memory that replies take is not there to be held as well. */
-	return flush_out(c) && hold(c, in.data, in.bytes, in.need);
+	return conn_send_out(c) && conn_hold(c, in.data, in.bytes, in.need);
 }
 
 /* The same for one request that is all there is; the parser is as behind it.  false: broken. */
@@ -270,7 +140,7 @@ static bool run_one(struct conn *c, const struct gathered *one)
 {
 	c->worker->executor.is_authorised = c->is_authorised;
 	c->parser = one->parser;
-	return ahead_execute_one(c, &one->request) && flush_out(c);
+	return ahead_execute_one(c, &one->request) && conn_send_out(c);
 }
 
 static void on_ready(void *conn);
@@ -409,7 +279,7 @@ static bool serve_input(struct conn *c)
 	struct conn_worker *w = c->worker;
 	bool into_held = c->held_bytes > 0;
 
-	if (into_held && !hold_more(c))
+	if (into_held && !conn_hold_more(c))
 		return false;
 	size_t at = c->held_at + c->held_bytes;
 	char *free_input = w->in + (size_t)w->gather.count * CONN_READ_BYTES;
@@ -430,7 +300,7 @@ static bool serve_held(struct conn *c)
 {
 	if (c->is_blocked && !c->unsent && !c->is_ending)
 		return run_requests(c, c->held + c->held_at, c->held_bytes);
-	return flush_out(c);
+	return conn_send_out(c);
 }
 
 /* What TLS has taken from the socket already, no event will tell of.  false: over. */
@@ -513,7 +383,7 @@ static void on_ready(void *conn)
 		return;
 	}
 	begin_replies(w);
-	bool alive = c->unsent ? send_unsent(c) && serve_held(c) : serve_input(c);
+	bool alive = c->unsent ? conn_send_unsent(c) && serve_held(c) : serve_input(c);
 
 	alive = alive && serve_pending(c);
 	record_latency(c, before, start_ns);

@@ -145,6 +145,20 @@ void conn_drain(struct conn_worker *);
 void conn_answer_no_more(struct conn_worker *);
 void conn_close_all(struct conn_worker *);
 
+/* ---- conn_kept.c; false: no memory, or broken ---------------------------------------------- */
+
+/* Keep what was not used, which is in the worker's buffer or further on in the held input. */
+bool conn_hold(struct conn *, const char *data, size_t bytes, size_t need);
+/* Room for what comes behind the held input, up to what is needed. */
+bool conn_hold_more(struct conn *);
+
+/* Send what the worker's out has for it, as far as the client reads; the rest waits. */
+bool conn_send_out(struct conn *);
+/* The same; that it is broken is noted in it. */
+void conn_flush(struct conn *);
+/* Send what waits, as far as the client reads now. */
+bool conn_send_unsent(struct conn *);
+
 /* ---- between conn.c and overlap.c, gather.c, linger.c -------------------------------------- */
 
 /* Read once.  How many bytes; 0: nothing now, or never again (is_eof); -1: it is broken. */
@@ -161,8 +175,6 @@ void conn_end(struct conn *);
 
 /* It may do what it may do now. */
 void conn_authorise(struct conn *);
-/* Send what the worker's out has for it, as far as the client reads; the rest waits. */
-void conn_flush(struct conn *);
 /* Replies have been put into out, or there is something to go on with: do so, send, and look what
  * comes next.  The connection may be gone afterwards. */
 void conn_resume(struct conn *);
