@@ -1,4 +1,4 @@
-/* parse.c: states of the parser, lines of keys, and the commands of the text protocol. */
+/* parse.c: states of the parser, words, refusals, and lines of keys. */
 #include "serve/parse.h"
 
 #include <string.h>
@@ -105,6 +105,14 @@ enum parse_result parse_refuse(struct parser *p, struct request *r, const char *
 	r->error = error;
 	if (skip_bytes != PARSE_NO_BLOCK)
 		skip_text_block(p, skip_bytes);
+	return PARSE_REQUEST;
+}
+
+enum parse_result parse_close(struct request *r, const char *error)
+{
+	r->kind = REQUEST_CLOSE;
+	r->quiet = false;
+	r->error = error;
 	return PARSE_REQUEST;
 }
 
@@ -309,192 +317,7 @@ static size_t keys_command(const char *data, size_t bytes)
 	return bytes >= 5 && data[3] == 's' && data[4] == ' ' ? 5 : 0;
 }
 
-/* ---- the other commands ------------------------------------------------------------------- */
-
-static bool take_key(struct request *r, struct token t)
-{
-	r->key = t.data;
-	r->key_bytes = t.bytes;
-	return t.bytes <= REQUEST_KEY_BYTES_MAX;
-}
-
-static bool last_is_noreply(const struct line *l)
-{
-	return l->count <= PARSE_TOKENS_MAX && token_is(l->tokens[l->count - 1], "noreply");
-}
-
-/* set|add|replace|append|prepend key flags exptime bytes [noreply], cas: id before noreply */
-static enum parse_result parse_store(struct parser *p, const struct line *l, struct request *r,
-				     struct parse_step *step)
-{
-	uint32_t words = r->store == STORE_CAS ? 6 : 5;
-	uint64_t value_bytes, skip = PARSE_NO_BLOCK;
-
-	r->kind = REQUEST_STORE;
-	r->quiet = last_is_noreply(l);
-	r->number = 0;
-	/* Whatever else is wrong, the block that comes is no command. */
-	if (l->count >= 5 && token_u64(l->tokens[4], &value_bytes))
-		skip = value_bytes;
-	if (l->count < words || l->count > words + 1 || skip == PARSE_NO_BLOCK ||
-	    !take_key(r, l->tokens[1]) || !token_u32(l->tokens[2], &r->flags) ||
-	    !token_i64(l->tokens[3], &r->exptime) ||
-	    (r->store == STORE_CAS && !token_u64(l->tokens[5], &r->number)))
-		return parse_refuse(p, r, PARSE_BAD_LINE, r->quiet, skip);
-	return parse_block(p, l, value_bytes, r, step);
-}
-
-/* incr|decr key delta [noreply] */
-static enum parse_result parse_arithmetic(struct parser *p, const struct line *l, struct request *r)
-{
-	r->kind = REQUEST_ARITHMETIC;
-	r->quiet = last_is_noreply(l);
-	if (l->count < 3 || l->count > 4 || !take_key(r, l->tokens[1]))
-		return parse_refuse(p, r, PARSE_BAD_LINE, r->quiet, PARSE_NO_BLOCK);
-	if (!token_u64(l->tokens[2], &r->number))
-		return parse_refuse(p, r, "CLIENT_ERROR invalid numeric delta argument", r->quiet,
-				    PARSE_NO_BLOCK);
-	return PARSE_REQUEST;
-}
-
-/* touch key exptime [noreply] */
-static enum parse_result parse_touch(struct parser *p, const struct line *l, struct request *r)
-{
-	r->kind = REQUEST_TOUCH;
-	r->quiet = last_is_noreply(l);
-	if (l->count < 3 || l->count > 4 || !take_key(r, l->tokens[1]))
-		return parse_refuse(p, r, PARSE_BAD_LINE, r->quiet, PARSE_NO_BLOCK);
-	if (!token_i64(l->tokens[2], &r->exptime))
-		return parse_refuse(p, r, "CLIENT_ERROR invalid exptime argument", r->quiet,
-				    PARSE_NO_BLOCK);
-	return PARSE_REQUEST;
-}
-
-/* delete key [0] [noreply]; the 0 is from a time when there was a delay */
-static enum parse_result parse_delete(struct parser *p, const struct line *l, struct request *r)
-{
-	static const char usage[] =
-	    "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]";
-
-	r->kind = REQUEST_DELETE;
-	r->number = 0;
-	r->quiet = l->count > 2 && last_is_noreply(l);
-	if (l->count < 2 || l->count > 4 || !take_key(r, l->tokens[1]))
-		return parse_refuse(p, r, PARSE_BAD_LINE, r->quiet, PARSE_NO_BLOCK);
-	if (l->count - r->quiet > 2 && (l->count - r->quiet > 3 || !token_is(l->tokens[2], "0")))
-		return parse_refuse(p, r, usage, r->quiet, PARSE_NO_BLOCK);
-	return PARSE_REQUEST;
-}
-
-/* flush_all [delay] [noreply] */
-static enum parse_result parse_flush(struct parser *p, const struct line *l, struct request *r)
-{
-	r->kind = REQUEST_FLUSH;
-	r->quiet = last_is_noreply(l);
-	r->exptime = 0;
-	if (l->count - r->quiet > 2)
-		return parse_refuse(p, r, PARSE_BAD_LINE, r->quiet, PARSE_NO_BLOCK);
-	if (l->count - r->quiet == 2 && !token_i64(l->tokens[1], &r->exptime))
-		return parse_refuse(p, r, "CLIENT_ERROR invalid exptime argument", r->quiet,
-				    PARSE_NO_BLOCK);
-	return PARSE_REQUEST;
-}
-
-/* verbosity level [noreply] */
-static enum parse_result parse_verbosity(struct parser *p, const struct line *l, struct request *r)
-{
-	uint64_t level;
-
-	r->kind = REQUEST_VERBOSITY;
-	r->quiet = last_is_noreply(l);
-	if (l->count > 3)
-		return parse_refuse(p, r, "ERROR", r->quiet, PARSE_NO_BLOCK);
-	if (l->count - r->quiet != 2 || !token_u64(l->tokens[1], &level))
-		return parse_refuse(p, r, PARSE_BAD_LINE, r->quiet, PARSE_NO_BLOCK);
-	return PARSE_REQUEST;
-}
-
-static enum parse_result close_with(struct request *r, const char *error)
-{
-	r->kind = REQUEST_CLOSE;
-	r->quiet = false;
-	r->error = error;
-	return PARSE_REQUEST;
-}
-
-/*
- * Keys are not dumped by commands: what a memcached with -X says.  memcached-tool waits for END or
- * the end of the connection, whatever the line says, and END alone would be an empty cache.
- */
-static bool is_metadump(const struct line *l)
-{
-	return token_is(l->tokens[0], "lru_crawler") && l->count > 1 &&
-	       (token_is(l->tokens[1], "metadump") || token_is(l->tokens[1], "mgdump"));
-}
-
-/* stats [group] */
-static enum parse_result parse_stats(struct parser *p, const struct line *l, struct request *r)
-{
-	r->kind = REQUEST_STATS;
-	r->quiet = false;
-	r->key_bytes = 0;
-	if (l->count > 1 && token_is(l->tokens[1], "cachedump"))
-		return parse_refuse(p, r, "CLIENT_ERROR stats cachedump not allowed", false,
-				    PARSE_NO_BLOCK);
-	if (l->count > 1 && !take_key(r, l->tokens[1]))
-		return parse_refuse(p, r, PARSE_BAD_LINE, false, PARSE_NO_BLOCK);
-	return PARSE_REQUEST;
-}
-
-static const char *const store_words[] = {
-    [STORE_SET] = "set",       [STORE_ADD] = "add",	    [STORE_REPLACE] = "replace",
-    [STORE_APPEND] = "append", [STORE_PREPEND] = "prepend", [STORE_CAS] = "cas",
-};
-
-static enum parse_result parse_words(struct parser *p, const struct line *l, struct request *r,
-				     struct parse_step *step)
-{
-	struct token command = l->tokens[0];
-	enum parse_result result;
-
-	r->quiet = false;
-	for (unsigned i = 0; i < ARRAY_COUNT(store_words); i++) {
-		if (token_is(command, store_words[i])) {
-			r->store = (uint8_t)i;
-			return parse_store(p, l, r, step);
-		}
-	}
-	if (command.bytes == 2 && command.data[0] == 'm' && parse_meta(p, l, r, step, &result))
-		return result;
-	r->decrement = token_is(command, "decr");
-	if (r->decrement || token_is(command, "incr"))
-		return parse_arithmetic(p, l, r);
-	if (token_is(command, "delete"))
-		return parse_delete(p, l, r);
-	if (token_is(command, "touch"))
-		return parse_touch(p, l, r);
-	if (token_is(command, "flush_all"))
-		return parse_flush(p, l, r);
-	if (token_is(command, "stats"))
-		return parse_stats(p, l, r);
-	if (token_is(command, "verbosity"))
-		return parse_verbosity(p, l, r);
-	if (token_is(command, "version")) {
-		r->kind = REQUEST_VERSION;
-		return PARSE_REQUEST;
-	}
-	if (token_is(command, "quit")) {
-		r->kind = REQUEST_QUIT;
-		return PARSE_REQUEST;
-	}
-	if (is_metadump(l))
-		return close_with(r, "ERROR metadump not allowed");
-	/* Those which take keys come here only without any. */
-	if (token_is(command, "get") || token_is(command, "gets") || token_is(command, "gat") ||
-	    token_is(command, "gats"))
-		return parse_refuse(p, r, PARSE_BAD_LINE, false, PARSE_NO_BLOCK);
-	return parse_refuse(p, r, "ERROR", false, PARSE_NO_BLOCK);
-}
+/* ---- other lines -------------------------------------------------------------------------- */
 
 /* Somebody who takes us for a web server would read our errors as if they were a page. */
 static bool is_http(const char *data, size_t bytes)
@@ -513,7 +336,7 @@ static enum parse_result parse_line(struct parser *p, const char *data, size_t b
 		if (bytes < PARSE_LINE_BYTES_MAX)
 			return more(step, bytes + 1);
 		step->used = bytes;
-		return close_with(r, "CLIENT_ERROR line too long");
+		return parse_close(r, "CLIENT_ERROR line too long");
 	}
 	size_t text_bytes = (size_t)(feed - data);
 
@@ -522,13 +345,13 @@ static enum parse_result parse_line(struct parser *p, const char *data, size_t b
 	l.after_bytes = bytes - l.bytes;
 	step->used = l.bytes;
 	if (is_http(data, text_bytes))
-		return close_with(r, NULL);
+		return parse_close(r, NULL);
 	if (text_bytes > 0 && data[text_bytes - 1] == '\r')
 		text_bytes--;
 	cut(&l, data, text_bytes);
 	if (l.count == 0)
 		return parse_refuse(p, r, PARSE_BAD_LINE, false, PARSE_NO_BLOCK);
-	return parse_words(p, &l, r, step);
+	return parse_text(p, &l, r, step);
 }
 
 /* ---- states ------------------------------------------------------------------------------- */

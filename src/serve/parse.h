@@ -86,6 +86,9 @@ bool token_i64(struct token, int64_t *out);
 enum parse_result parse_refuse(struct parser *, struct request *, const char *error, bool quiet,
 			       uint64_t skip_bytes);
 
+/* Close the connection, with an error unless that is NULL. */
+enum parse_result parse_close(struct request *, const char *error);
+
 /* Skip that many bytes as they come. */
 void parse_skip(struct parser *, uint64_t bytes);
 
@@ -96,6 +99,10 @@ enum parse_result parse_block(struct parser *, const struct line *, uint64_t val
 #define PARSE_BAD_LINE "CLIENT_ERROR bad command line format"
 /* No data block to be skipped. */
 #define PARSE_NO_BLOCK UINT64_MAX
+
+/* Any command but those whose keys follow on their line; the line has a word. */
+enum parse_result parse_text(struct parser *, const struct line *, struct request *,
+			     struct parse_step *);
 
 /* A meta command; the line's first word has two letters, of which the first is an m. */
 bool parse_meta(struct parser *, const struct line *, struct request *, struct parse_step *,
