@@ -254,7 +254,7 @@ enum cache_store {
 	CACHE_ADD,     /* only if absent */
 	CACHE_REPLACE, /* only if present */
 	CACHE_CAS,     /* only if the value has the id item->cas_id */
-	CACHE_APPEND,  /* the value behind the present one; flags, marks and expiry stay */
+	CACHE_APPEND,  /* the value behind the present one; flags and expiry stay */
 	CACHE_PREPEND, /* ... in front of it */
 };
 

@@ -62,6 +62,7 @@ static void join(const struct cache_value *old, const struct store_wish *w,
 		       w->item->bytes);
 	item.value = out->scratch;
 	item.bytes = (uint32_t)bytes;
+	item.marks = w->item->marks; /* of another value, which this is */
 	put(out, &item);
 }
 

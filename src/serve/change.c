@@ -68,7 +68,7 @@ static int join(const struct cache_value *old, const struct store_want *want,
 	    .value = out->scratch,
 	    .bytes = old->bytes + item->bytes,
 	    .flags = old->flags,
-	    .marks = old->marks,
+	    .marks = item->marks, /* who was to renew the old one is none of this one's */
 	    .expiry_ms = old->expiry_ms,
 	};
 	return 0;

@@ -266,12 +266,27 @@ static MAY_WAIT void execute_delete(struct executor *e, const struct request *r)
 	}
 }
 
+/* Until an exptime that is not over: a Unix time is one here, too. */
+static uint64_t seconds_until(const struct executor *e, int64_t exptime)
+{
+	uint64_t now_ms = session_now_ms(e->session), due_ms;
+
+	if (exptime <= RELATIVE_EXPTIME_MAX)
+		return exptime > 0 ? (uint64_t)exptime : 0;
+	if (exptime > INT64_MAX / 1000)
+		return (uint64_t)exptime;
+	due_ms = session_expiry_at(e->session, (uint64_t)exptime * 1000);
+	return (due_ms - min_u64(now_ms, due_ms) + 999) / 1000;
+}
+
 int execute_flush_order(struct executor *e, const struct request *r)
 {
+	uint64_t seconds = seconds_until(e, r->exptime);
+
 	counts_up(&e->counts->cmd_flush);
-	if (r->exptime <= 0)
+	if (seconds == 0)
 		return view_flush(e->view);
-	e->flush_later(e->context, (uint64_t)r->exptime);
+	e->flush_later(e->context, seconds);
 	return 0;
 }
 

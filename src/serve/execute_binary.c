@@ -100,6 +100,16 @@ static uint8_t status_of(struct executor *e, int status, uint8_t miss, uint8_t p
 	}
 }
 
+/*
+ * A time beyond 31 bits is still one here, until 2106: what clients mean by -1 lives that long, as
+ * with memcached, whose text protocol knows no such time.
+ */
+static uint64_t expiry_ms(const struct executor *e, const struct request *r)
+{
+	return r->exptime > INT32_MAX ? session_expiry_at(e->session, (uint64_t)r->exptime * 1000)
+				      : execute_expiry_ms(e, r->exptime);
+}
+
 /* ---- lookups ------------------------------------------------------------------------------ */
 
 static bool returns_key(uint8_t opcode)
@@ -143,7 +153,7 @@ static MAY_WAIT void execute_lookup(struct executor *e, const struct request *r)
 	if (opcode != BINARY_TOUCH)
 		counts_up(&t->cmd_get);
 	if (sets_expiry(opcode)) {
-		status = view_touch(e->view, request_key(r), execute_expiry_ms(e, r->exptime), &v);
+		status = view_touch(e->view, request_key(r), expiry_ms(e, r), &v);
 		counts_up(&t->cmd_touch);
 		counts_up(status == 0 ? &t->touch_hits : &t->touch_misses);
 	} else {
@@ -213,7 +223,7 @@ static MAY_WAIT void execute_binary_store(struct executor *e, const struct reque
 	    .bytes = r->value_bytes,
 	    .flags = joins ? 0 : r->flags,
 	    .marks = marks_of_now(session_now_ms(e->session)),
-	    .expiry_ms = joins ? 0 : execute_expiry_ms(e, r->exptime),
+	    .expiry_ms = joins ? 0 : expiry_ms(e, r),
 	};
 	int status = execute_store(e, request_key(r), &want, &cas_id);
 
@@ -244,7 +254,7 @@ static MAY_WAIT void execute_binary_arithmetic(struct executor *e, const struct 
 	struct out body = {.data = number, .room = sizeof(number)};
 
 	if (want.create)
-		want.create_expiry_ms = execute_expiry_ms(e, r->exptime);
+		want.create_expiry_ms = expiry_ms(e, r);
 	int status = execute_arithmetic(e, request_key(r), &want, &result);
 
 	if (status) {

@@ -374,11 +374,34 @@ static bool skip_line(const char *data, size_t bytes, struct parse_step *step)
 	return feed;
 }
 
+static enum parse_result parse_command(struct parser *p, const char *data, size_t bytes,
+				       struct request *r, struct parse_step *step)
+{
+	size_t command_bytes = keys_command(data, bytes);
+
+	if (command_bytes)
+		return parse_keys(p, data, bytes, command_bytes, r, step);
+	return parse_line(p, data, bytes, r, step);
+}
+
+/* A line that begins with spaces: they are dropped as they come, of whatever command. */
+static enum parse_result parse_indented(struct parser *p, const char *data, size_t bytes,
+					struct request *r, struct parse_step *step)
+{
+	enum parse_result result;
+	size_t spaces = 0;
+
+	while (spaces < bytes && data[spaces] == ' ')
+		spaces++;
+	result = spaces < bytes ? parse_command(p, data + spaces, bytes - spaces, r, step)
+				: more(step, 1);
+	step->used += spaces;
+	return result;
+}
+
 static enum parse_result parse_start(struct parser *p, const char *data, size_t bytes,
 				     struct request *r, struct parse_step *step)
 {
-	size_t command_bytes;
-
 	if (bytes == 0)
 		return more(step, 1);
 	if (unlikely(p->protocol == PROTOCOL_UNKNOWN))
@@ -386,10 +409,9 @@ static enum parse_result parse_start(struct parser *p, const char *data, size_t 
 	r->protocol = p->protocol;
 	if (p->protocol == PROTOCOL_BINARY)
 		return parse_binary(p, data, bytes, r, step);
-	command_bytes = keys_command(data, bytes);
-	if (command_bytes)
-		return parse_keys(p, data, bytes, command_bytes, r, step);
-	return parse_line(p, data, bytes, r, step);
+	if (unlikely(data[0] == ' '))
+		return parse_indented(p, data, bytes, r, step);
+	return parse_command(p, data, bytes, r, step);
 }
 
 enum parse_result parse_next(struct parser *p, const char *data, size_t bytes, struct request *r,

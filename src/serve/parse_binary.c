@@ -56,22 +56,22 @@ static bool suits(char wanted, uint32_t bytes)
 	return wanted == 'm' || (wanted == 'y') == (bytes > 0);
 }
 
-/* Extras are numbers, and their place says which. */
+/* Extras are numbers, and their place says which; none has a sign, so no time is a past one. */
 static void take_extras(struct request *r, const char *extras, uint32_t bytes)
 {
 	r->exptime = 0;
 	switch (bytes) {
 	case 4:
-		r->exptime = (int32_t)big_endian(extras, 4);
+		r->exptime = (int64_t)big_endian(extras, 4);
 		break;
 	case 8:
 		r->flags = (uint32_t)big_endian(extras, 4);
-		r->exptime = (int32_t)big_endian(extras + 4, 4);
+		r->exptime = (int64_t)big_endian(extras + 4, 4);
 		break;
 	case 20:
 		r->number = big_endian(extras, 8);
 		r->binary.initial = big_endian(extras + 8, 8);
-		r->exptime = (int32_t)big_endian(extras + 16, 4);
+		r->exptime = (int64_t)big_endian(extras + 16, 4);
 		break;
 	default:
 		break;

@@ -183,7 +183,13 @@ static enum parse_result parse_meta_set(struct parser *p, const struct line *l, 
 	/* A value that does not fit takes an old one with it only where it would have replaced it.
 	 */
 	r->store = r->meta.mode == 'S' ? STORE_SET : STORE_REPLACE;
-	return parse_block(p, l, value_bytes, r, step);
+	bool quiet = r->quiet;
+
+	r->quiet = false; /* q hides no error */
+	enum parse_result result = parse_block(p, l, value_bytes, r, step);
+
+	r->quiet = quiet && r->kind == REQUEST_META_SET;
+	return result;
 }
 
 static enum parse_result parse_meta_arithmetic(struct parser *p, const struct line *l,

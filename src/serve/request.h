@@ -25,7 +25,7 @@ enum request_kind {
 	REQUEST_ARITHMETIC, /* key, decrement, number: the delta */
 	REQUEST_TOUCH,	    /* key, exptime */
 	REQUEST_DELETE,	    /* key, number: the cas id, 0 any */
-	REQUEST_FLUSH,	    /* exptime: the delay in seconds */
+	REQUEST_FLUSH,	    /* exptime: the delay in seconds, or when */
 	REQUEST_VERBOSITY,
 	REQUEST_VERSION,
 	REQUEST_STATS, /* key: the group, empty for the general ones */

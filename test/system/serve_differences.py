@@ -6,9 +6,10 @@ of ms: its expectations are memcached's, but for one row.
 import itertools
 import struct
 import sys
+import time
 
 from harness import case, main
-from memcache import Server
+from memcache import Server, wait_until
 
 BAD_LINE = b"CLIENT_ERROR bad command line format\r\n"
 
@@ -155,6 +156,46 @@ def what_is_wrong_with_a_flag_is_told(t):
             s.say(command + flags + b"\r\n", b"CLIENT_ERROR " + error + b"\r\n")
 
 
+@case
+def what_is_joined_is_a_new_value(t):
+    """Nobody is to renew it, and nobody has been told to; of a number that grew that stays."""
+    s = Server(t, "-m", "16")
+    for mark in (b"md k I\r\n", b"md k I\r\nmg k\r\n", b"mg k T10\r\nmg k R30\r\n"):
+        for join in (b"append k 0 0 1\r\n0\r\n", b"prepend k 0 0 1\r\n0\r\n", b"ms k 1 MA\r\n0\r\n",
+                     b"ms k 1 MP\r\n0\r\n", b"ms k 1 MA N9\r\n0\r\n"):
+            with s.connect() as c:
+                with_reply(c, b"set k 0 0 1\r\n0\r\n" + mark + join)
+                c.say(b"mg k s\r\n", b"HD s2\r\n")
+    s.say(b"set k 0 0 1\r\n9\r\nmd k I\r\nincr k 1\r\nmg k\r\n", b"STORED\r\nHD\r\n10\r\nHD X W\r\n")
+
+
+@case
+def q_hides_no_error_of_a_value(t):
+    s = Server(t, "-m", "16", "-I", "1k")
+    s.say(b"ms k 2000 q\r\n" + bytes(2000) + b"\r\n",
+          b"SERVER_ERROR object too large for cache\r\n")
+    s.say(b"ms k 1 q\r\nabcms k 1 q\r\na\r\n", b"CLIENT_ERROR bad data chunk\r\n")
+
+
+@case
+def what_is_made_has_the_ttl_of_n(t):
+    """The ttl of N is that of what is made, whatever T says; q hides that, too."""
+    Server(t, "-m", "16").say(b"mg k N30 T80 t\r\nma n N30 q\r\nmg k t T33\r\n",
+                              b"HD t30 W\r\nHD t33 Z\r\n")
+
+
+@case
+def a_flush_may_be_for_a_time_of_the_clock(t):
+    s = Server(t, "-m", "16")
+    there = b"VALUE k 0 1\r\na\r\nEND\r\n"
+    s.say(b"set k 0 0 1\r\na\r\nflush_all %d\r\nget k\r\n" % (time.time() + 1000),
+          b"STORED\r\nOK\r\n" + there)
+    s.say(b"flush_all %d\r\nget k\r\n" % (time.time() - 1000), b"OK\r\nEND\r\n")
+    s.say(b"set k 0 0 1\r\na\r\nflush_all %d\r\n" % (time.time() + 2), b"STORED\r\nOK\r\n")
+    with s.connect() as c:
+        wait_until(lambda: with_reply(c, b"get k\r\n") == b"END\r\n", "it is not flushed")
+
+
 # ---- rows of the table: binary ----------------------------------------------------------------
 
 OK, INVALID, UNKNOWN = 0, 4, 0x81
@@ -185,6 +226,21 @@ def a_malformed_request_ends_where_its_header_says(t):
                 head = c.hear(24)
                 c.hear(struct.unpack(">I", head[8:12])[0])
                 assert (head[1], struct.unpack(">H", head[6:8])[0]) == expected, (request, head)
+
+
+@case
+def a_binary_time_has_no_sign(t):
+    """What a client means by -1 lives until 2106."""
+    s = Server(t, "-m", "16")
+    with s.connect() as c:
+        for exptime in (2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1):
+            times = struct.pack(">I", exptime)
+            for request in (binary(0x01, bytes(4) + times, b"k", b"v"), binary(0x1c, times, b"k"),
+                            binary(0x1d, times, b"k"), binary(0x00, b"", b"k")):
+                c.send(request)
+                head = c.hear(24)
+                c.hear(struct.unpack(">I", head[8:12])[0])
+                assert head[6:8] == bytes(2), (exptime, request, head)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,16 @@ static void keys_come_one_by_one(void **state)
 	expect("get " KEY_250 "\r\n", "get first last key=" KEY_250 "\n");
 }
 
+static void spaces_before_a_command_mean_nothing(void **state)
+{
+	expect(" get a\r\n   gets a b\r\n gat 1 a\r\n",
+	       "get first last key=a\nget cas first key=a\nget cas last key=b\n"
+	       "gat exptime=1 first last key=a\n");
+	expect("  mn\r\n set a 1 2 3\r\nabc\r\n",
+	       "mn\nstore 0 flags=1 exptime=2 number=0 key=a value=abc\n");
+	expect(" \r\n get\r\nmn\r\n", BAD_LINE BAD_LINE "mn\n");
+}
+
 static void bad_lines_of_keys_are_refused_once(void **state)
 {
 	expect("get\r\nmn\r\n", BAD_LINE "mn\n");
@@ -300,7 +310,7 @@ static void binary_requests_say_their_length(void **state)
 		     "binary opcode=01 opaque=7 cas=9 exptime=60 flags=5 key=a value=hi\n");
 	expect_bytes(get, sizeof(get) - 1, "binary opcode=00 opaque=7 cas=9 exptime=0 key=ab\n");
 	expect_bytes(increment, sizeof(increment) - 1,
-		     "binary quiet opcode=15 opaque=7 cas=9 exptime=-1 key=n\n");
+		     "binary quiet opcode=15 opaque=7 cas=9 exptime=4294967295 key=n\n");
 	expect_bytes(odd, sizeof(odd) - 1,
 		     "binary opcode=0a opaque=7 cas=9 fault=04\n"
 		     "binary opcode=7f opaque=7 cas=9 fault=81\n");
@@ -316,6 +326,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(keys_come_one_by_one),
+	    cmocka_unit_test(spaces_before_a_command_mean_nothing),
 	    cmocka_unit_test(bad_lines_of_keys_are_refused_once),
 	    cmocka_unit_test(very_long_lines_are_refused_late),
 	    cmocka_unit_test(stores_bring_their_block),
