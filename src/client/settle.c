@@ -9,6 +9,12 @@
  * looks, under the lock, whether the member is up; the member comes up under the lock only when
  * there are as many connections as sessions_live says.  So whoever found it down is in that count.
  * Who opens a session later connects by himself, and leaves those to others.
+ *
+ * The members may be changed meanwhile.  Whoever reached this one did so by a record that was the
+ * client's (members_recognise()); so a delete that is refused as one of another epoch was overtaken
+ * by the next record, and is told of it before any operation: those of the lost member's keys go
+ * nowhere.  So it makes the map an old one, as an operation does, or such keys would be refused
+ * until the member is tried once more, though others have them by now.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -172,5 +178,7 @@ int settle(struct client *c, struct member *m, struct seat *seat)
 		else
 			delete_beside(&s, seat);
 	}
+	if (s.status == FORGE_E_SPREAD)
+		client_outdate(c, c->newest, (uint32_t)(m - c->members));
 	return s.status;
 }

@@ -6,7 +6,8 @@
  * others had it nothing is found; no operation is done by the new map before none can be done by
  * the old one; a change that is cut off stops everybody, and the next one lets them go on; a cache
  * on one node becomes one on several and back; a new member that cannot be reached costs its own
- * keys alone; names in a record are not believed; and who was taken into another cache stays out.
+ * keys alone; who learns of a change while a lost member comes back goes by it at once; names in a
+ * record are not believed; and who was taken into another cache stays out.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -374,6 +375,129 @@ static void test_changed_while_coming(void **state)
 	end_pools(&p);
 }
 
+/*
+ * A member that was lost comes back, has a key deleted whose change was refused meanwhile, and is
+ * of the next epoch by then, by which a third node has that key.  The client is told so by the
+ * delete, and no operation of that key, which goes nowhere as long as the member is lost, tells it.
+ */
+struct returning {
+	struct pools *p;
+	struct user u;
+	struct cut *cut;
+	struct respread_now before;
+	_Atomic int is_trying, is_up, has_changed, is_over;
+};
+
+/* There is a bound of 20 s that only a failure reaches. */
+static void wait_until(const struct returning *r, int (*is_so)(const struct returning *))
+{
+	for (unsigned i = 0; i < 20000 && !is_so(r); i++)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static int is_trying(const struct returning *r)
+{
+	return atomic_load(&r->is_trying);
+}
+
+static int is_up(const struct returning *r)
+{
+	return atomic_load(&r->is_up);
+}
+
+static int has_changed(const struct returning *r)
+{
+	return atomic_load(&r->has_changed);
+}
+
+static int has_followed(const struct returning *r)
+{
+	return atomic_load(&r->is_over) || client_member_count(r->u.client) == 3;
+}
+
+/* Before it tries to reach the member once more: it would find out by that. */
+static void on_next_try(void *context)
+{
+	wait_until(context, has_followed);
+}
+
+/* It is about to delete. */
+static void on_third_connection(void *context)
+{
+	struct returning *r = context;
+
+	change_to(r->p, 7);
+	atomic_store(&r->cut->connect_interlude, on_next_try);
+	atomic_store(&r->has_changed, 1);
+}
+
+static void on_second_connection(void *context)
+{
+	struct returning *r = context;
+
+	atomic_store(&r->cut->connect_interlude, on_third_connection);
+}
+
+/* To recognise the member and join its pool; then come the mender's seat and the session's. */
+static void on_try(void *context)
+{
+	struct returning *r = context;
+
+	atomic_store(&r->cut->connect_interlude, on_second_connection);
+	atomic_store(&r->is_trying, 1);
+	wait_until(r, is_up);
+}
+
+/* Changes at the second node are refused, and the third gets some of their keys. */
+static unsigned refuse_and_change(struct returning *r)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < KEYS; i++)
+		assert_int_equal(user_set(&r->u, i, 1), 0);
+	r->cut->interlude_context = r;
+	atomic_store(&r->cut->connect_interlude, on_try);
+	cut_down(r->cut);
+	for (unsigned i = 0; i < KEYS; i++)
+		assert_int_equal(user_set(&r->u, i, 2),
+				 node_of(r->p, &r->before, i) == 1 ? FORGE_E_NODE : 0);
+	wait_until(r, is_trying);
+	cut_up(r->cut);
+	atomic_store(&r->is_up, 1);
+	wait_until(r, has_changed);
+	const struct respread_now *after = learn(r->p, 0);
+
+	while (node_of(r->p, &r->before, n) != 1 || node_of(r->p, after, n) != 2)
+		n++;
+	return n;
+}
+
+static void test_changed_while_returning(void **state)
+{
+	static struct returning r;
+	struct pools p;
+	unsigned tries = 0;
+
+	pools_make(&p, NODES);
+	r.p = &p;
+	attach(&r.u, &p, 3);
+	r.before = *learn(&p, 0);
+	r.cut = cuts_of(&p.cuts, respread_id_of(&r.before, p.names[1]));
+	unsigned n = refuse_and_change(&r);
+
+	while (user_set(&r.u, n, 3) && tries++ < 20000)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	atomic_store(&r.is_over, 1);
+	assert_true(tries < 20000);
+	assert_int_equal(user_get(&r.u, n), 3);
+	for (unsigned i = 0; i < 2000 && client_members_up(r.u.client) < 3; i++)
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	for (unsigned i = 0; i < KEYS; i++)
+		assert_int_equal(user_set(&r.u, i, 4), 0);
+	user_detach(&r.u);
+	end_pools(&p);
+}
+
 /* Whole, of the right epoch, and with a name of the third node that is not what it seems. */
 static void with_name(const char *text, int is_followed)
 {
@@ -441,6 +565,7 @@ int main(void)
 	    cmocka_unit_test(test_cut_off),
 	    cmocka_unit_test(test_cannot_be_reached),
 	    cmocka_unit_test(test_changed_while_coming),
+	    cmocka_unit_test(test_changed_while_returning),
 	    cmocka_unit_test(test_names_are_not_believed),
 	    cmocka_unit_test(test_taken_by_another_cache),
 	};
