@@ -1,6 +1,11 @@
-/* auth.c: reading the file, and comparing without telling how much was right. */
+/*
+ * auth.c: reading the file, and comparing without telling how much was right.
+ *
+ * Whoever checks holds the list for reading, whoever has read the file anew exchanges it whole.
+ */
 #include "serve/auth.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +20,14 @@ struct auth_user {
 	char user[AUTH_WORD_BYTES_MAX + 1], password[AUTH_WORD_BYTES_MAX + 1];
 };
 
-struct auth {
+struct auth_users {
 	unsigned count;
-	struct auth_user users[];
+	struct auth_user of[];
+};
+
+struct auth {
+	pthread_rwlock_t lock;
+	struct auth_users *users;
 };
 
 #define REFUSE(status, ...) (snprintf(error_text, error_bytes, __VA_ARGS__), (status))
@@ -36,7 +46,7 @@ static bool take_line(char *line, struct auth_user *out)
 	return true;
 }
 
-static int read_users(FILE *f, const char *path, struct auth *a, char *error_text,
+static int read_users(FILE *f, const char *path, struct auth_users *a, char *error_text,
 		      size_t error_bytes)
 {
 	char line[2 * AUTH_WORD_BYTES_MAX + 4];
@@ -50,7 +60,7 @@ static int read_users(FILE *f, const char *path, struct auth *a, char *error_tex
 		if (a->count == AUTH_USERS_MAX)
 			return REFUSE(FORGE_E_FORMAT, "%s: more than %u users", path,
 				      AUTH_USERS_MAX);
-		if (!take_line(line, &a->users[a->count]))
+		if (!take_line(line, &a->of[a->count]))
 			return REFUSE(FORGE_E_FORMAT,
 				      "%s: line %u is not user:password, each of 1 to %u bytes",
 				      path, number, AUTH_WORD_BYTES_MAX);
@@ -65,9 +75,17 @@ static int read_users(FILE *f, const char *path, struct auth *a, char *error_tex
 	return 0;
 }
 
-int auth_open(const char *path, struct auth **out, char *error_text, size_t error_bytes)
+static void users_free(struct auth_users *users)
 {
-	struct auth *a = calloc(1, sizeof(*a) + AUTH_USERS_MAX * sizeof(a->users[0]));
+	if (users)
+		explicit_bzero(users->of, users->count * sizeof(users->of[0]));
+	free(users);
+}
+
+static int open_users(const char *path, struct auth_users **out, char *error_text,
+		      size_t error_bytes)
+{
+	struct auth_users *a = calloc(1, sizeof(*a) + AUTH_USERS_MAX * sizeof(a->of[0]));
 	struct stat st;
 	FILE *f = fopen(path, "re");
 	int status;
@@ -83,16 +101,49 @@ int auth_open(const char *path, struct auth **out, char *error_text, size_t erro
 	if (f)
 		fclose(f);
 	if (status)
+		users_free(a);
+	else
+		*out = a;
+	return status;
+}
+
+int auth_open(const char *path, struct auth **out, char *error_text, size_t error_bytes)
+{
+	struct auth *a = calloc(1, sizeof(*a));
+	int status;
+
+	if (!a)
+		return REFUSE(FORGE_E_NO_MEMORY, "%s", status_sentence(FORGE_E_NO_MEMORY));
+	pthread_rwlock_init(&a->lock, NULL);
+	status = open_users(path, &a->users, error_text, error_bytes);
+	if (status)
 		auth_close(a);
 	else
 		*out = a;
 	return status;
 }
 
+int auth_reopen(struct auth *a, const char *path, char *error_text, size_t error_bytes)
+{
+	struct auth_users *users, *old;
+	int status = open_users(path, &users, error_text, error_bytes);
+
+	if (status)
+		return status;
+	pthread_rwlock_wrlock(&a->lock);
+	old = a->users;
+	a->users = users;
+	pthread_rwlock_unlock(&a->lock);
+	users_free(old);
+	return 0;
+}
+
 void auth_close(struct auth *a)
 {
-	if (a)
-		explicit_bzero(a->users, a->count * sizeof(a->users[0]));
+	if (!a)
+		return;
+	users_free(a->users);
+	pthread_rwlock_destroy(&a->lock);
 	free(a);
 }
 
@@ -107,21 +158,23 @@ static bool is_same(const char *known, const char *told, size_t told_bytes)
 	return !differ;
 }
 
-bool auth_check(const struct auth *a, const char *user, size_t user_bytes, const char *password,
+bool auth_check(struct auth *a, const char *user, size_t user_bytes, const char *password,
 		size_t password_bytes)
 {
 	bool found = false;
 
 	if (user_bytes > AUTH_WORD_BYTES_MAX || password_bytes > AUTH_WORD_BYTES_MAX)
 		return false;
-	for (unsigned i = 0; i < a->count; i++)
+	pthread_rwlock_rdlock(&a->lock);
+	for (unsigned i = 0; i < a->users->count; i++)
 		/* Not &&: the password is looked at even of others. */
-		found |= is_same(a->users[i].user, user, user_bytes) &
-			 is_same(a->users[i].password, password, password_bytes);
+		found |= is_same(a->users->of[i].user, user, user_bytes) &
+			 is_same(a->users->of[i].password, password, password_bytes);
+	pthread_rwlock_unlock(&a->lock);
 	return found;
 }
 
-bool auth_check_text(const struct auth *a, const char *proof, size_t bytes)
+bool auth_check_text(struct auth *a, const char *proof, size_t bytes)
 {
 	const char *space = memchr(proof, ' ', bytes);
 
@@ -129,7 +182,7 @@ bool auth_check_text(const struct auth *a, const char *proof, size_t bytes)
 				   bytes - (size_t)(space + 1 - proof));
 }
 
-bool auth_check_plain(const struct auth *a, const char *proof, size_t bytes)
+bool auth_check_plain(struct auth *a, const char *proof, size_t bytes)
 {
 	const char *user = memchr(proof, '\0', bytes);
 

@@ -25,7 +25,7 @@ struct executor {
 	struct serve_counts *counts;
 	uint32_t value_bytes_max;
 	bool flush_permitted;
-	const struct auth *auth; /* NULL: everybody may do everything */
+	struct auth *auth;	 /* NULL: everybody may do everything */
 	bool is_authorised;	 /* the connection whose requests come next */
 	size_t keys_start;	 /* where the replies to the line of keys under way begin in out */
 	struct execute_got *got; /* of this key; NULL: every lookup is made */

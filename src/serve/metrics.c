@@ -1,14 +1,23 @@
 /*
- * metrics.c: the HTTP endpoint that Prometheus reads, on the server's own thread.
+ * metrics.c: the HTTP endpoint that Prometheus reads, on a thread of its own.
+ *
+ * A page waits for workers that are busy, and for the pool, whose memory node may not answer;
+ * nobody who wants to connect, and no signal, waits with it.  The thread has the session of those
+ * who look at the pool.
  *
  * Some 150 series whatever the number of connections, keys or threads: no label has values that
  * grow with use.
  */
+#include <errno.h>
 #include <event2/buffer.h>
 #include <event2/http.h>
+#include <event2/listener.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "fabric/names.h"
@@ -17,6 +26,9 @@
 /* A page is a few kilobytes, and a request for it a few hundred bytes. */
 #define HTTP_BYTES_MAX 8192
 #define HTTP_TIMEOUT_S 10
+/* How often who has left the pool is let go of; and how long not to accept without descriptors. */
+#define FOLLOW_S      1
+#define HTTP_PAUSE_MS 100
 
 static void put_head(struct evbuffer *b, const char *name, const char *kind, const char *sentence)
 {
@@ -149,6 +161,78 @@ static void on_other(struct evhttp_request *request, void *argument)
 	evhttp_send_error(request, HTTP_NOTFOUND, "only /metrics is here");
 }
 
+/* ---- the thread --------------------------------------------------------------------------- */
+
+static void on_follow(evutil_socket_t fd, short what, void *argument)
+{
+	struct server *s = argument;
+
+	view_follow(session_view(s->session));
+}
+
+static void on_stop(evutil_socket_t fd, short what, void *argument)
+{
+	struct server *s = argument;
+
+	event_base_loopbreak(s->http_base);
+}
+
+static void *run(void *argument)
+{
+	struct server *s = argument;
+
+	event_base_dispatch(s->http_base);
+	return NULL;
+}
+
+static void on_pause_over(evutil_socket_t fd, short what, void *listener)
+{
+	evconnlistener_enable(listener);
+}
+
+/* There are no descriptors, and the listener would say so without end.  (What it passes is not
+ * ours.) */
+static void on_accept_failed(struct evconnlistener *listener, void *of_libevent)
+{
+	const struct timeval pause = {.tv_usec = HTTP_PAUSE_MS * 1000};
+	static atomic_bool is_told;
+
+	if (!atomic_exchange(&is_told, true))
+		log_warn("cannot accept who asks for metrics: %m; raise the limit of open files "
+			 "(ulimit -n)");
+	if (event_base_once(evconnlistener_get_base(listener), -1, EV_TIMEOUT, on_pause_over,
+			    listener, &pause) == 0)
+		evconnlistener_disable(listener);
+}
+
+/* The listener becomes the endpoint's.  0 or -1 with errno. */
+static int open_endpoint(struct server *s, struct listener *l)
+{
+	const struct timeval second = {.tv_sec = FOLLOW_S};
+	struct evhttp_bound_socket *bound;
+
+	s->http_base = event_base_new();
+	s->http = s->http_base ? evhttp_new(s->http_base) : NULL;
+	bound = s->http ? evhttp_accept_socket_with_handle(s->http, l->fd) : NULL;
+	if (!bound)
+		return -1;
+	l->fd = -1;
+	evconnlistener_set_error_cb(evhttp_bound_socket_get_listener(bound), on_accept_failed);
+	evhttp_set_allowed_methods(s->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+	evhttp_set_max_headers_size(s->http, HTTP_BYTES_MAX);
+	evhttp_set_max_body_size(s->http, HTTP_BYTES_MAX);
+	evhttp_set_timeout(s->http, HTTP_TIMEOUT_S);
+	evhttp_set_gencb(s->http, on_other, s);
+	s->http_stop = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	event_assign(&s->http_stop_event, s->http_base, s->http_stop, EV_READ, on_stop, s);
+	event_assign(&s->http_follow_event, s->http_base, -1, EV_PERSIST, on_follow, s);
+	return s->http_stop < 0 || evhttp_set_cb(s->http, "/metrics", on_metrics, s) ||
+		       event_add(&s->http_stop_event, NULL) ||
+		       event_add(&s->http_follow_event, &second)
+		   ? -1
+		   : 0;
+}
+
 int metrics_open(struct server *s, char *error_text, size_t error_bytes)
 {
 	struct listener l[LISTENERS_MAX];
@@ -162,28 +246,38 @@ int metrics_open(struct server *s, char *error_text, size_t error_bytes)
 	}
 	for (unsigned i = 1; i < count; i++)
 		listen_close(&l[i]);
-	s->http = evhttp_new(s->base);
-	if (!s->http || evhttp_accept_socket(s->http, l[0].fd)) {
+	snprintf(s->metrics_name, sizeof(s->metrics_name), "%s", l[0].name);
+	if (open_endpoint(s, &l[0])) {
 		listen_close(&l[0]);
 		snprintf(error_text, error_bytes, "the metrics endpoint cannot be made: %m");
 		return FORGE_E_SYSTEM;
 	}
-	snprintf(s->metrics_name, sizeof(s->metrics_name), "%s", l[0].name);
-	evhttp_set_allowed_methods(s->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
-	evhttp_set_max_headers_size(s->http, HTTP_BYTES_MAX);
-	evhttp_set_max_body_size(s->http, HTTP_BYTES_MAX);
-	evhttp_set_timeout(s->http, HTTP_TIMEOUT_S);
-	evhttp_set_gencb(s->http, on_other, s);
-	if (evhttp_set_cb(s->http, "/metrics", on_metrics, s)) {
-		snprintf(error_text, error_bytes, "%s", status_sentence(FORGE_E_NO_MEMORY));
-		return FORGE_E_NO_MEMORY;
-	}
 	return 0;
+}
+
+int metrics_start(struct server *s)
+{
+	s->http_runs = pthread_create(&s->http_thread, NULL, run, s) == 0;
+	return s->http_runs ? 0 : FORGE_E_SYSTEM;
 }
 
 void metrics_close(struct server *s)
 {
+	const uint64_t one = 1;
+
+	if (s->http_runs) {
+		if (write(s->http_stop, &one, sizeof(one)) < 0)
+			log_error("the metrics endpoint cannot be ended: %m");
+		pthread_join(s->http_thread, NULL);
+		s->http_runs = false;
+	}
 	if (s->http)
 		evhttp_free(s->http);
+	if (s->http_base) {
+		event_base_free(s->http_base);
+		if (s->http_stop >= 0)
+			close(s->http_stop);
+	}
 	s->http = NULL;
+	s->http_base = NULL;
 }

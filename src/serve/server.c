@@ -135,6 +135,10 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
 	struct server *s = argument;
 	const struct timeval look = {.tv_usec = DRAIN_LOOK_MS * 1000}, grace = {.tv_sec = GRACE_S};
 
+	if (number == SIGHUP && s->options.reopen) {
+		s->options.reopen(s->options.context);
+		return;
+	}
 	if (s->signal) {
 		event_base_loopbreak(s->base);
 		return;
@@ -176,7 +180,8 @@ static void on_chore(evutil_socket_t fd, short what, void *argument)
 	s->options.chore(s->options.context);
 	/* The session that looks at the pool may do nothing for days: it lets go of who has left.
 	 */
-	view_follow(session_view(s->session));
+	if (!s->http)
+		view_follow(session_view(s->session));
 }
 
 int server_run(struct server *s)
@@ -209,6 +214,14 @@ static int open_listeners(struct server *s, char *error_text, size_t error_bytes
 	return status;
 }
 
+/* As nohup has it: who began us will be gone when it comes, and that is nothing to us. */
+static bool is_ignored(int number)
+{
+	struct sigaction now;
+
+	return sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 static int open_loop(struct server *s, char *error_text, size_t error_bytes)
 {
 	s->base = event_base_new();
@@ -217,6 +230,8 @@ static int open_loop(struct server *s, char *error_text, size_t error_bytes)
 		return FORGE_E_SYSTEM;
 	}
 	for (unsigned i = 0; i < ARRAY_COUNT(stop_signals); i++) {
+		if (stop_signals[i] == SIGHUP && is_ignored(SIGHUP) && !s->options.reopen)
+			continue;
 		s->signal_events[i] = evsignal_new(s->base, stop_signals[i], on_signal, s);
 		if (!s->signal_events[i] || event_add(s->signal_events[i], NULL)) {
 			snprintf(error_text, error_bytes, "%s", status_sentence(FORGE_E_NO_MEMORY));
@@ -259,6 +274,8 @@ int server_open(const struct server_options *options, struct server **out, char 
 		status = metrics_open(s, error_text, error_bytes);
 	for (unsigned i = 0; i < options->thread_count && !status; i++)
 		status = server_thread_open(&s->threads[i], s, error_text, error_bytes);
+	if (!status && s->http && (status = metrics_start(s)))
+		snprintf(error_text, error_bytes, "the metrics' thread cannot be started: %m");
 	if (status) {
 		server_close(s);
 		return status;
@@ -283,19 +300,39 @@ void server_describe(const struct server *s, char *text, size_t bytes)
 		snprintf(text + used, bytes - used, " metrics http://%s/metrics", s->metrics_name);
 }
 
+/*
+ * Their events bring back what was before them, which is the end.  Who has been told to end does
+ * so, and leaves nothing behind, however often it is told again.
+ */
+static void close_signals(struct server *s)
+{
+	sigset_t stop, before;
+
+	sigemptyset(&stop);
+	for (unsigned i = 0; i < ARRAY_COUNT(stop_signals); i++)
+		sigaddset(&stop, stop_signals[i]);
+	pthread_sigmask(SIG_BLOCK, &stop, &before);
+	for (unsigned i = 0; i < ARRAY_COUNT(stop_signals); i++) {
+		if (!s->signal_events[i])
+			continue;
+		event_free(s->signal_events[i]);
+		if (s->signal)
+			signal(stop_signals[i], SIG_IGN);
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 void server_close(struct server *s)
 {
 	if (!s)
 		return;
+	metrics_close(s);
 	for (unsigned i = 0; i < s->options.thread_count; i++)
 		server_thread_close(&s->threads[i]);
 	share_close(s);
 	for (unsigned i = 0; i < s->listener_count; i++)
 		listen_close(&s->listeners[i]);
-	metrics_close(s);
-	for (unsigned i = 0; i < ARRAY_COUNT(stop_signals); i++)
-		if (s->signal_events[i])
-			event_free(s->signal_events[i]);
+	close_signals(s);
 	if (s->base)
 		event_base_free(s->base);
 	session_close(s->session);

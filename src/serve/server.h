@@ -49,8 +49,8 @@ struct server_options {
 	uint64_t limit_bytes;		/* the pool's, for statistics */
 	enum request_protocol protocol; /* what clients may speak; UNKNOWN: they choose */
 	bool flush_permitted;
-	struct tls *tls;	 /* of TCP connections; NULL: they are as they are; borrowed */
-	const struct auth *auth; /* NULL: everybody may do everything; borrowed */
+	struct tls *tls;   /* of TCP connections; NULL: they are as they are; borrowed */
+	struct auth *auth; /* NULL: everybody may do everything; borrowed */
 	int backlog;
 	/* Addresses separated by commas, each with or without :port; NULL or port 0: no TCP. */
 	const char *listen;
@@ -63,6 +63,9 @@ struct server_options {
 	/* Called by the running thread every so often, e.g. to look for dead compute nodes. */
 	void (*chore)(void *context);
 	uint64_t chore_us; /* 0: never */
+	/* SIGHUP was sent: files are to be read anew.  Called by the running thread.  NULL: it ends
+	 * the server, unless whoever started it had it ignored. */
+	void (*reopen)(void *context);
 	void *context;
 };
 
@@ -89,8 +92,9 @@ int server_open(const struct server_options *, struct server **out, char *error_
 void server_describe(const struct server *, char *text, size_t bytes);
 
 /*
- * Serve until SIGTERM, SIGINT or SIGHUP; then take no more connections, answer what has been
- * received, and return.  A second signal, or a few seconds, end the waiting.  Gives the signal.
+ * Serve until SIGTERM, SIGINT or a SIGHUP that is for that; then take no more connections, answer
+ * what has been received, and return.  A second signal, or a few seconds, end the waiting.  Gives
+ * the signal.
  */
 int server_run(struct server *);
 

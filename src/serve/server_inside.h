@@ -61,8 +61,15 @@ struct server {
 	struct event_base *base; /* of the running thread */
 	struct event *signal_events[3];
 	struct event chore_event, timer_event, grace_event;
-	struct session *session; /* of the running thread, to look at the pool */
+	/* To look at the pool: of the metrics' thread if there is one, else of the running thread.
+	 */
+	struct session *session;
+	struct event_base *http_base; /* of the metrics' thread; NULL: there are none */
 	struct evhttp *http;
+	struct event http_stop_event, http_follow_event;
+	int http_stop; /* wakes the thread for its end */
+	pthread_t http_thread;
+	bool http_runs;
 	char metrics_name[112];
 	uint32_t next_number; /* of a connection */
 	struct share share;
@@ -118,6 +125,9 @@ bool server_stats(void *thread, struct executor *, const struct request *);
 
 /* The HTTP endpoint for Prometheus.  0 or FORGE_E_INVAL, FORGE_E_SYSTEM with error_text. */
 int metrics_open(struct server *, char *error_text, size_t error_bytes);
+/* Once there are the threads that it asks.  0 or FORGE_E_SYSTEM with errno. */
+int metrics_start(struct server *);
+/* Before they are gone. */
 void metrics_close(struct server *);
 
 #endif

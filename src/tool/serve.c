@@ -32,8 +32,9 @@
 #define LOOK_US 100000
 /* How often to look whether somebody else's memory node is still there. */
 #define NODE_LOOK_US 1000000
-/* Descriptors beside those of connections. */
-#define OTHER_FILES 64
+/* Descriptors beside those of connections; and of each worker thread, beside one to each node. */
+#define OTHER_FILES  64
+#define THREAD_FILES 5
 
 struct config {
 	const char *pool, *listen, *unix_path, *unix_mask, *pidfile, *user, *metrics, *policy,
@@ -83,7 +84,7 @@ static const struct opt options[] = {
     OPT_STRING(struct config, auth, "auth-file", 'Y', NULL, "FILE",
 	       "Let in only clients that name a user and password of FILE, which has a line "
 	       "user:password for each: by a set whose value is 'user password', or in binary by "
-	       "SASL PLAIN.  Both travel as they are, unless there is TLS."),
+	       "SASL PLAIN.  Both travel as they are, unless there is TLS.  SIGHUP: read it anew."),
     OPT_FLAG(struct config, tls, "tls", 'Z',
 	     "Encrypt TCP connections; needs --tls-cert and --tls-key.  Unix sockets and the "
 	     "metrics endpoint stay as they are."),
@@ -305,10 +306,12 @@ static void sum_pools(const struct serving *s, uint64_t *bytes, uint64_t *object
 
 /* ---- the server --------------------------------------------------------------------------- */
 
-/* Every connection is a descriptor. */
-static void raise_file_limit(uint64_t connections)
+/* Every connection is a descriptor, and every thread has some. */
+static void raise_file_limit(const struct serving *s)
 {
-	uint64_t wanted = connections + OTHER_FILES;
+	uint64_t connections = s->config->connections;
+	uint64_t wanted = connections + OTHER_FILES +
+			  s->config->threads * (THREAD_FILES + client_member_count(s->client));
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
@@ -318,6 +321,18 @@ static void raise_file_limit(uint64_t connections)
 		log_warn("--conn-limit=%" PRIu64 " needs %" PRIu64 " open files, %" PRIu64
 			 " are permitted: raise ulimit -n",
 			 connections, wanted, (uint64_t)limit.rlim_cur);
+}
+
+/* SIGHUP, as memcached takes it.  Who is in stays in. */
+static void read_users_anew(void *context)
+{
+	struct serving *s = context;
+	char text[512];
+
+	if (auth_reopen(s->auth, s->config->auth, text, sizeof(text)))
+		log_error("--auth-file: %s; users are as before", text);
+	else
+		log_info("--auth-file: %s was read anew", s->config->auth);
 }
 
 /* Who may come in, and how. */
@@ -389,13 +404,14 @@ static int open_server(struct serving *s, const struct opts_parsed *parsed)
 	    .figures = take_figures,
 	    .chore = s->node ? look_for_dead : look_at_node,
 	    .chore_us = s->node ? LOOK_US : NODE_LOOK_US,
+	    .reopen = s->auth ? read_users_anew : NULL,
 	    .context = s,
 	};
 
 	if (!o.listen && !o.unix_path)
 		return tool_fail(&command_serve,
 				 "--port=0 and no --unix-socket: nobody could connect; give one");
-	raise_file_limit(c->connections);
+	raise_file_limit(s);
 	if (server_open(&o, &s->server, text, sizeof(text)))
 		return tool_fail(&command_serve, "%s", text);
 	return 0;
