@@ -348,7 +348,7 @@ static int name_is_gone(struct client *c, struct attachment *a, uint64_t *pause_
 	if (!link_base(a->link))
 		return 0;
 	/* Watched first: what happens to the name from here on is told, or was before the look. */
-	int is_told = link_watch(a->link, c->wake.names);
+	int is_told = link_watch(a->link, wake_names(&c->wake));
 
 	*pause_ns = min_u64(*pause_ns, is_told ? LOOK_TOLD_NS : LOOK_UNTOLD_NS);
 	return link_is_held(a->link, a->cn.member.cn) == FORGE_E_POOL_ABSENT;

@@ -14,7 +14,7 @@ int wake_open(struct wake *w)
 	w->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (w->bell < 0)
 		return FORGE_E_SYSTEM;
-	w->names = shm_watch_open();
+	w->names = -1;
 	return 0;
 }
 
@@ -28,6 +28,13 @@ void wake_close(struct wake *w)
 void wake_ring(const struct wake *w)
 {
 	eventfd_write(w->bell, 1);
+}
+
+int wake_names(struct wake *w)
+{
+	if (w->names < 0)
+		w->names = shm_watch_open();
+	return w->names;
 }
 
 void wake_wait(const struct wake *w, uint64_t max_ns)

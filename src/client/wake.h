@@ -13,7 +13,7 @@
 
 struct wake {
 	int bell;
-	int names; /* fabric/shm.h, for link_watch(); -1: the system tells nothing */
+	int names; /* -1: the system had nothing to tell by */
 };
 
 /* 0 or FORGE_E_SYSTEM: no descriptor is left. */
@@ -23,6 +23,12 @@ int wake_open(struct wake *);
 void wake_close(struct wake *);
 
 void wake_ring(const struct wake *);
+
+/*
+ * For link_watch(), and for it alone.  -1: the system has nothing to tell by (fabric/shm.h); the
+ * next call asks it again, for what others had may be free by then.  By who waits.
+ */
+int wake_names(struct wake *);
 
 /* Sleep until it is rung, was rung since the last wait, or a name may have gone; max_ns at most. */
 void wake_wait(const struct wake *, uint64_t max_ns);

@@ -3,8 +3,9 @@
  * by another pool while the memory lives on.
  *
  * Shown: it notices, goes on in the pool that has the name, and finds nothing of the old one there;
- * both where the system tells of such things and where it does not.  Where it does, the client does
- * not look while nothing happens.  This program stands between the library and the C library where
+ * both where the system tells of such things and where it does not, because it is out of what it
+ * tells by.  Where it does, the client does not look while nothing happens, and so it is again once
+ * the system can tell.  This program stands between the library and the C library where
  * the system is asked, so that it can refuse, count, and leave out the looks now and then.
  */
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -37,7 +39,8 @@ static pthread_t test_thread;
 /* ---- between the library and the system --------------------------------------------------- */
 
 static _Atomic int tells_nothing;
-static _Atomic unsigned looks; /* files that the client's thread opened */
+static _Atomic unsigned looks;	    /* files that the client's thread opened */
+static _Atomic unsigned long_waits; /* of somebody who is told */
 
 static int look(const char *path, int flags, mode_t mode)
 {
@@ -61,6 +64,8 @@ int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *patience, con
 	    atomic_load(&tells_nothing) || (patience && patience->tv_sec < 5) ? patience : NULL;
 	struct timespec left = p ? *p : (struct timespec){0};
 
+	if (!p)
+		atomic_fetch_add(&long_waits, 1);
 	return (int)syscall(SYS_ppoll, fds, count, p ? &left : NULL, mask, _NSIG / 8);
 }
 
@@ -275,13 +280,57 @@ static void test_does_not_look(void **state)
 	end_node(node, false);
 }
 
+/* How many inotify instances this process's user namespace permits; -1: it cannot be said. */
+static int permit_instances(const char *count)
+{
+	int fd = open("/proc/sys/user/max_inotify_instances", O_WRONLY | O_CLOEXEC);
+	int status = fd < 0 || write(fd, count, strlen(count)) < 0 ? -1 : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return status;
+}
+
+/*
+ * The system itself has no instance left, and then it has: in a user namespace of its own, so that
+ * nobody else goes short.  The process cannot leave that again: this is the last test.
+ */
+static void test_no_instance(void **state)
+{
+	char where[64];
+	struct user u;
+
+	if (unshare(CLONE_NEWUSER) || permit_instances("0"))
+		skip();
+	assert_int_equal(inotify_init1(0), -1);
+	assert_int_equal(errno, EMFILE);
+	go_and_come();
+	name_of(where);
+	struct node *node = start_node(where, false);
+
+	atomic_store(&looks, 0);
+	atomic_store(&long_waits, 0);
+	attach(&u, where);
+	/* Two files each. */
+	for (unsigned i = 0; i < 20000 && atomic_load(&looks) < 6; i++)
+		nap();
+	assert_true(atomic_load(&looks) >= 6);
+	assert_int_equal(atomic_load(&long_waits), 0);
+	assert_int_equal(permit_instances("100"), 0);
+	for (unsigned i = 0; i < 20000 && !atomic_load(&long_waits); i++)
+		nap();
+	assert_true(atomic_load(&long_waits) > 0);
+	end_node(node, false);
+	wait_for_loss(&u);
+	user_detach(&u);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_told),
-	    cmocka_unit_test(test_not_told),
-	    cmocka_unit_test(test_moved),
-	    cmocka_unit_test(test_does_not_look),
+	    cmocka_unit_test(test_told),	cmocka_unit_test(test_not_told),
+	    cmocka_unit_test(test_moved),	cmocka_unit_test(test_does_not_look),
+	    cmocka_unit_test(test_no_instance),
 	};
 
 	test_thread = pthread_self();
