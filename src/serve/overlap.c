@@ -74,7 +74,22 @@ static void errand_drop(struct errand *f)
 		free(f->out.data);
 		f->out.data = NULL;
 	}
+	f->overlap->out_count--;
 	flows_put(&f->flow);
+}
+
+/* What it has come to says what others will. */
+static void expect_bytes(struct errand *f)
+{
+	uint64_t bytes = max_u64(f->out.used, request_room_bytes(&f->request)),
+		 *expected = &f->overlap->expected_bytes;
+
+	*expected = max_u64(bytes, *expected - *expected / OVERLAP_EXPECTED_PART);
+}
+
+static bool has_room(const struct overlap *o)
+{
+	return !o->out_count || (o->out_count + 1) * o->expected_bytes <= OVERLAP_KEPT_BYTES_MAX;
 }
 
 static void errand_start(struct errand *f);
@@ -82,6 +97,7 @@ static void errand_start(struct errand *f);
 static void errand_done(struct errand *f)
 {
 	f->is_done = true;
+	expect_bytes(f);
 	if (!f->conn)
 		errand_drop(f);
 	else if (f->conn->errands == f)
@@ -177,7 +193,7 @@ static struct errand *errand_take(struct conn *c, const struct request *r)
 	struct conn_worker *w = c->worker;
 	struct overlap *o = &w->overlap;
 	bool has_turn = o->served == c ? o->share > 0 : TAILQ_EMPTY(&o->waiting);
-	struct errand *f = has_turn ? (struct errand *)flows_take(&o->flows) : NULL;
+	struct errand *f = has_turn && has_room(o) ? (struct errand *)flows_take(&o->flows) : NULL;
 
 	if (!f) {
 		make_wait(c);
@@ -189,6 +205,8 @@ static struct errand *errand_take(struct conn *c, const struct request *r)
 		return NULL;
 	}
 	o->share -= o->served == c;
+	o->out_count++;
+	f->overlap = o;
 	request_copy(r, f->room, &f->request);
 	f->conn = c;
 	f->next = f->then = NULL;
@@ -331,7 +349,7 @@ static void serve_waiting(struct overlap *o, struct conn_worker *w)
 	const struct flows *flows = &o->flows;
 	struct conn *c;
 
-	while ((flows->idle || flows->flow_count < flows->flow_max) &&
+	while ((flows->idle || flows->flow_count < flows->flow_max) && has_room(o) &&
 	       (c = TAILQ_FIRST(&o->waiting))) {
 		TAILQ_REMOVE(&o->waiting, c, waiting_link);
 		c->is_waiting = false;

@@ -27,7 +27,11 @@
  *
  * What is bounded: flows of a connection and of a worker; a connection whose client does not read
  * begins nothing new, and has the replies of what was under way; once all of those of a worker are
- * OVERLAP_KEPT_BYTES_MAX, its connections have one flow each.
+ * OVERLAP_KEPT_BYTES_MAX, its connections have one flow each.  How large a value is nobody knows
+ * before it has been READ, so flows are given out by how large values have lately been: as many as
+ * have room for such ones in OVERLAP_KEPT_BYTES_MAX.  Who finds none waits, and not for ever: each
+ * that was given out comes back when its request is done and those before it of its connection,
+ * which have theirs, and with none out there is always room for one.
  */
 #ifndef FORGE_SERVE_OVERLAP_H
 #define FORGE_SERVE_OVERLAP_H
@@ -46,6 +50,11 @@
 #define OVERLAP_WORKER_FLOWS_MAX 128u
 /* Replies that wait for clients to read. */
 #define OVERLAP_KEPT_BYTES_MAX (UINT64_C(64) << 20)
+/*
+ * After each smaller request what is expected falls by this part: after one value of many MiB it
+ * takes a few hundred small ones until all flows are given out again, some milliseconds.
+ */
+#define OVERLAP_EXPECTED_PART 64u
 /* Flows given to a connection that had to wait for one, before the next that waits has its turn. */
 #define OVERLAP_SHARE 8u
 /* A flow with more memory than that for a request or a reply gives it back. */
@@ -57,9 +66,10 @@ struct conn_worker;
 /* One request on its way. */
 struct errand {
 	struct flow flow;
-	struct conn *conn;   /* NULL: it has ended, and nobody waits for the reply */
-	struct errand *next; /* of the connection's, in the order of its requests */
-	struct errand *then; /* for the same key: starts when this one is done */
+	struct overlap *overlap; /* that has given it out */
+	struct conn *conn;	 /* NULL: it has ended, and nobody waits for the reply */
+	struct errand *next;	 /* of the connection's, in the order of its requests */
+	struct errand *then;	 /* for the same key: starts when this one is done */
 	uint64_t key_hash;
 	uint64_t start_ns;
 	bool is_done;
@@ -81,6 +91,8 @@ struct overlap {
 	struct conn *served;	  /* that has its turn for one */
 	unsigned share;		  /* how many it may still take */
 	uint64_t kept_bytes;	  /* of replies that wait for clients to read */
+	uint64_t expected_bytes;  /* what a request takes; at first the longest value */
+	unsigned out_count;	  /* errands that were given out */
 };
 
 /* What a connection has still to be read for. */

@@ -260,6 +260,7 @@ int server_thread_open(struct server_thread *t, struct server *s, char *error_te
 		return FORGE_E_NO_MEMORY;
 	}
 	t->conns.overlap.flows.context = t;
+	t->conns.overlap.expected_bytes = o->reply_value_bytes;
 	t->conns.open_count = &s->open_count;
 	t->conns.number = (uint32_t)(t - s->threads);
 	t->conns.serving = &s->share.serving;

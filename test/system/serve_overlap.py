@@ -382,5 +382,25 @@ def many_connections_share_the_flows(t):
     assert s.end() == (0, "")
 
 
+@case
+def large_values_do_not_come_all_at_once(t):
+    """A client that pipelines 64 of 8 MB has a few of them held for it, not half a gigabyte."""
+    mib = 8
+    t.node("--size", "160M", "--value-max", "16M")
+    s = Server(t, "--pool", f"{t.pool}?latency=50us", "-t", "1")
+    value = bytes(mib << 20)
+    most = 0
+    with s.connect() as c:
+        for i in range(8):
+            c.say(b"set k%d 0 0 %d\r\n%s\r\n" % (i, len(value), value), b"STORED\r\n")
+        c.send(b"".join(b"get k%d\r\n" % (i % 8) for i in range(64)))
+        for i in range(64):
+            most = max(most, s.memory_kib() >> 10)
+            head = b"VALUE k%d 0 %d\r\n" % (i % 8, len(value))
+            assert c.hear(len(head)) == head and c.hear(len(value)) == value
+            assert c.hear(7) == b"\r\nEND\r\n"
+    assert most < 300, f"{most} MiB"
+
+
 if __name__ == "__main__":
     sys.exit(main())
