@@ -33,6 +33,15 @@ def node(t, letter, *arguments):
     return name, Node(t, "--pool", name, "--size", "16M", *arguments)
 
 
+def key_file(t):
+    """A file with one key, which may do everything."""
+    keys = t.path("keys")
+    with open(keys, "w", encoding="ascii") as f:
+        os.fchmod(f.fileno(), 0o600)
+        f.write(f"it full {os.urandom(32).hex()}\n")
+    return keys
+
+
 def epoch(name):
     with open("/dev/shm" + name.removeprefix("shm:"), "rb") as f:
         f.seek(FENCE_AT)
@@ -140,6 +149,27 @@ def change(t, names, *more):
     t.forge("spread", "--pool", ",".join(names), "--set", *more).expect(0)
 
 
+def stored(t, name):
+    return t.forge("stat", "--json", "--pool", name).json()["counters"]["stored"]
+
+
+def change_under_load(t, names, load, begun, some, report):
+    """Once so many values are stored a third node comes, and when it has got some the first leaves.  The load's
+    result, in which nothing is wrong."""
+    wait_until(lambda: sum(stored(t, name) for name in names[:2]) > begun, "the load does not begin")
+    change(t, names)
+    wait_until(lambda: stored(t, names[2]) > some, "nothing comes to the new node")
+    change(t, names[1:], "--leave", names[0])
+    out, err = load.communicate(timeout=PATIENCE_S)
+    assert load.returncode == 0, (out, err)
+    with open(report, encoding="utf-8") as f:
+        r = json.load(f)["result"]
+    # What was not moved is a hit.
+    assert r["hits"] > r["gets"] / 2, (r, err)
+    t.forge("check", "--pool", ",".join(names[1:])).expect(0)
+    return r
+
+
 def nodes_of(server):
     stats = server.stats()
     return int(stats["memory_nodes"]), int(stats["memory_nodes_up"])
@@ -189,10 +219,7 @@ def one_node_becomes_several_under_a_server(t):
 @case
 def members_with_keys_come_and_go(t):
     """Over sockets, where requests overlap: a new one is shown the key that the server was given."""
-    keys = t.path("keys")
-    with open(keys, "w", encoding="ascii") as f:
-        os.fchmod(f.fileno(), 0o600)
-        f.write(f"it full {os.urandom(32).hex()}\n")
+    keys = key_file(t)
     places, pools, running = [], [], []
     for letter in "abc":
         name, n = node(t, letter, "--listen", "tcp://127.0.0.1:0", "--key-file", keys)
@@ -227,10 +254,7 @@ def a_member_joins_over_tls(t):
     """Named as tls:// and, by the authority and the key of the server's own list, let in; so is a server that is
     started again with that list."""
     certificates(t)
-    keys = t.path("keys")
-    with open(keys, "w", encoding="ascii") as f:
-        os.fchmod(f.fileno(), 0o600)
-        f.write(f"it full {os.urandom(32).hex()}\n")
+    keys = key_file(t)
     places = []
     for letter in "abc":
         _, n = node(t, letter, "--listen", "tcp://127.0.0.1:0", "--key-file", keys, "--tls-cert",
@@ -307,19 +331,7 @@ def a_load_goes_on_while_members_change(t):
     load = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=t.env)
     t.processes.append(load)
 
-    def stored(name):
-        return t.forge("stat", "--json", "--pool", name).json()["counters"]["stored"]
-
-    wait_until(lambda: sum(stored(name) for name in names[:2]) > 21000, "the load does not begin")
-    change(t, names)
-    wait_until(lambda: stored(names[2]) > 100, "nothing comes to the new node")
-    change(t, names[1:], "--leave", names[0])
-    out, err = load.communicate(timeout=PATIENCE_S)
-    assert load.returncode == 0, (out, err)
-    with open(t.path("bench.json"), encoding="utf-8") as f:
-        r = json.load(f)["result"]
-    assert r["refused"] == 0 and r["hits"] > r["gets"] / 2, (r, err)
-    t.forge("check", "--pool", ",".join(names[1:])).expect(0)
+    assert change_under_load(t, names, load, 21000, 100, t.path("bench.json"))["refused"] == 0
 
 
 @case
@@ -337,20 +349,7 @@ def a_replay_goes_on_while_members_change(t):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=t.env)
     t.processes.append(load)
 
-    def stored(name):
-        return t.forge("stat", "--json", "--pool", name).json()["counters"]["stored"]
-
-    wait_until(lambda: sum(stored(name) for name in names[:2]) > 200, "the replay does not begin")
-    change(t, names)
-    wait_until(lambda: stored(names[2]) > 20, "nothing comes to the new node")
-    change(t, names[1:], "--leave", names[0])
-    out, err = load.communicate(timeout=PATIENCE_S)
-    assert load.returncode == 0, (out, err)
-    with open(t.path("replay.json"), encoding="utf-8") as f:
-        r = json.load(f)["result"]
-    # What was not moved is a hit, but for the first time.
-    assert r["gets"] == 12000 and r["hits"] > r["gets"] / 2, (r, err)
-    t.forge("check", "--pool", ",".join(names[1:])).expect(0)
+    assert change_under_load(t, names, load, 200, 20, t.path("replay.json"))["gets"] == 12000
 
 
 if __name__ == "__main__":
