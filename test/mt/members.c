@@ -283,7 +283,6 @@ static void open_all(struct shared *s, struct thread *threads)
 
 static void test_changes(void **state)
 {
-	const struct check_options at_rest = {0};
 	static struct shared s;
 	static struct thread threads[THREADS];
 	int failed = 0;
@@ -307,8 +306,7 @@ static void test_changes(void **state)
 	print_message("%llu operations, %llu hits, %llu too late, %llu changes of the members\n",
 		      (unsigned long long)s.operations, (unsigned long long)s.hits,
 		      (unsigned long long)s.late, (unsigned long long)changes_wanted);
-	pools_check(&s.pools, &at_rest, NULL);
-	pools_forget(&s.pools);
+	pools_end(&s.pools);
 	assert_int_equal(failed, 0);
 	assert_true(s.hits > 0);
 }

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "support/clean.h"
 
@@ -77,6 +78,14 @@ void pools_forget(struct pools *p)
 		own_pool_forget(&p->pool[i]);
 }
 
+void pools_end(struct pools *p)
+{
+	const struct check_options at_rest = {0};
+
+	pools_check(p, &at_rest, NULL);
+	pools_forget(p);
+}
+
 void user_attach(struct user *u, const char *list, const struct client_options *options)
 {
 	char error[512];
@@ -90,6 +99,39 @@ void user_detach(struct user *u)
 {
 	session_close(u->session);
 	client_close(u->client);
+}
+
+void user_attach_to(struct user *u, struct pools *p, unsigned which)
+{
+	const struct client_options options = pools_options(p);
+	char list[POOLS_LIST_BYTES];
+
+	pools_list(p, which, list);
+	user_attach(u, list, &options);
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+void user_wait_for_members(struct user *u, unsigned count)
+{
+	for (unsigned i = 0; i < 20000 && client_members_up(u->client) != count; i++)
+		nap();
+	assert_int_equal(client_members_up(u->client), count);
+}
+
+void user_wait_for_return(struct user *u, uint64_t n)
+{
+	uint64_t losses, returns = 0;
+
+	for (unsigned i = 0; i < 20000 && returns < n; i++) {
+		client_losses(u->client, &losses, &returns);
+		nap();
+		session_tend(u->session); /* lets go of what the old connection held */
+	}
+	assert_int_equal(returns, n);
 }
 
 struct cache_key user_key(unsigned n)

@@ -45,6 +45,9 @@ void pools_check(const struct pools *, const struct check_options *, uint64_t *l
 /* They end. */
 void pools_forget(struct pools *);
 
+/* Both: nobody uses them any more, and everybody left in order. */
+void pools_end(struct pools *);
+
 /* Of a process of its own, as far as the pools know. */
 struct user {
 	struct client *client;
@@ -53,6 +56,15 @@ struct user {
 
 void user_attach(struct user *, const char *list, const struct client_options *);
 void user_detach(struct user *);
+
+/* By pools_options(), and the names of the pools that have a bit in which. */
+void user_attach_to(struct user *, struct pools *, unsigned which);
+
+/* Until so many members are up: it has 20 s. */
+void user_wait_for_members(struct user *, unsigned count);
+
+/* The same, until the client's thread has brought back members n times. */
+void user_wait_for_return(struct user *, uint64_t n);
 
 /* "key-N"; until the next call. */
 struct cache_key user_key(unsigned n);

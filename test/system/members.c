@@ -25,23 +25,6 @@
 #define NODES 4u
 #define KEYS  2000u
 
-static void attach(struct user *u, struct pools *p, unsigned which)
-{
-	const struct client_options options = pools_options(p);
-	char list[POOLS_LIST_BYTES];
-
-	pools_list(p, which, list);
-	user_attach(u, list, &options);
-}
-
-static void end_pools(struct pools *p)
-{
-	const struct check_options at_rest = {0};
-
-	pools_check(p, &at_rest, NULL);
-	pools_forget(p);
-}
-
 static void change_to(struct pools *p, unsigned which)
 {
 	respread(&(struct respread){.names = p->names, .count = NODES, .which = which});
@@ -74,7 +57,7 @@ static void test_comes_and_goes(void **state)
 	unsigned kept = 0, moved = 0;
 
 	pools_make(&p, NODES);
-	attach(&u, &p, 3);
+	user_attach_to(&u, &p, 3);
 	for (unsigned n = 0; n < KEYS; n++)
 		assert_int_equal(user_set(&u, n, 1), 0);
 	change_to(&p, 7);
@@ -114,7 +97,7 @@ static void test_comes_and_goes(void **state)
 		assert_int_equal(user_get(&u, n), -1);
 	assert_int_equal(client_member_count(u.client), 1);
 	user_detach(&u);
-	end_pools(&p);
+	pools_end(&p);
 }
 
 /* All of them at once are others. */
@@ -124,14 +107,14 @@ static void test_all_others(void **state)
 	struct user u;
 
 	pools_make(&p, NODES);
-	attach(&u, &p, 3);
+	user_attach_to(&u, &p, 3);
 	assert_int_equal(user_set(&u, 1, 1), 0);
 	change_to(&p, 12);
 	assert_int_equal(user_get(&u, 1), -1);
 	assert_int_equal(user_set(&u, 1, 2), 0);
 	assert_int_equal(user_get(&u, 1), 2);
 	user_detach(&u);
-	end_pools(&p);
+	pools_end(&p);
 }
 
 /* A cache of its own keeps what does not move, and times mean the same throughout. */
@@ -141,7 +124,7 @@ static void test_one_becomes_several(void **state)
 	struct user u, other;
 
 	pools_make(&p, NODES);
-	attach(&u, &p, 1);
+	user_attach_to(&u, &p, 1);
 	uint64_t expiry = session_expiry_in(u.session, 50000);
 
 	for (unsigned n = 0; n < KEYS; n++)
@@ -164,7 +147,7 @@ static void test_one_becomes_several(void **state)
 		assert_int_equal(user_set(&u, n, 1), 0);
 	}
 	assert_true(kept > KEYS / 4 && kept < KEYS * 3 / 4);
-	attach(&other, &p, 3);
+	user_attach_to(&other, &p, 3);
 	for (unsigned n = 0; n < KEYS; n++)
 		assert_int_equal(user_get(&other, n), 1);
 	user_detach(&other);
@@ -174,7 +157,7 @@ static void test_one_becomes_several(void **state)
 		assert_int_equal(user_get(&u, n), 2);
 	}
 	user_detach(&u);
-	end_pools(&p);
+	pools_end(&p);
 }
 
 /* ---- who wins ----------------------------------------------------------------------------- */
@@ -232,8 +215,8 @@ static void test_not_before_its_time(void **state)
 	/* In the order in which they are raised. */
 	const char *names[] = {p.names[2], p.names[0], p.names[1]};
 
-	attach(&e.old, &p, 3);
-	attach(&e.new, &p, 3);
+	user_attach_to(&e.old, &p, 3);
+	user_attach_to(&e.new, &p, 3);
 	for (unsigned n = 0; n < KEYS; n++)
 		assert_int_equal(user_set(&e.old, n, 1), 0);
 	e.before = *learn(&p, 0);
@@ -250,7 +233,7 @@ static void test_not_before_its_time(void **state)
 	assert_int_equal(user_get(&e.new, e.key), 4);
 	user_detach(&e.old);
 	user_detach(&e.new);
-	end_pools(&p);
+	pools_end(&p);
 }
 
 /* Who changed them ended in the middle: nobody goes on until another one has done it. */
@@ -260,7 +243,7 @@ static void test_cut_off(void **state)
 	struct user u;
 
 	pools_make(&p, NODES);
-	attach(&u, &p, 3);
+	user_attach_to(&u, &p, 3);
 	for (unsigned n = 0; n < KEYS; n++)
 		assert_int_equal(user_set(&u, n, 1), 0);
 	respread(&(struct respread){.names = p.names, .count = NODES, .which = 7, .is_cut_off = 1});
@@ -281,7 +264,7 @@ static void test_cut_off(void **state)
 	assert_int_equal(session_flush(u.session), 0);
 	assert_int_equal(user_get(&u, 0), -1);
 	user_detach(&u);
-	end_pools(&p);
+	pools_end(&p);
 }
 
 /* ---- what a record may do ----------------------------------------------------------------- */
@@ -294,9 +277,9 @@ static void test_cannot_be_reached(void **state)
 	unsigned lost = 0;
 
 	pools_make(&p, NODES);
-	attach(&stranger, &p, 8);
+	user_attach_to(&stranger, &p, 8);
 	assert_int_equal(user_set(&stranger, 0, 1), 0);
-	attach(&u, &p, 3);
+	user_attach_to(&u, &p, 3);
 	struct cut *cut = cuts_of(&p.cuts, client_pool(stranger.client)->pool_id);
 
 	user_detach(&stranger);
@@ -322,12 +305,11 @@ static void test_cannot_be_reached(void **state)
 	assert_true(lost > KEYS / 4);
 	assert_int_equal(client_members_up(u.client), 2);
 	cut_up(cut);
-	for (unsigned i = 0; i < 2000 && client_members_up(u.client) < 3; i++)
-		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	user_wait_for_members(&u, 3);
 	for (unsigned n = 0; n < KEYS; n++)
 		assert_int_equal(user_set(&u, n, 3), 0);
 	user_detach(&u);
-	end_pools(&p);
+	pools_end(&p);
 }
 
 struct again {
@@ -355,7 +337,7 @@ static void test_changed_while_coming(void **state)
 	unsigned n = 0;
 
 	pools_make(&p, NODES);
-	attach(&u, &p, 3);
+	user_attach_to(&u, &p, 3);
 	for (unsigned i = 0; i < KEYS; i++)
 		assert_int_equal(user_set(&u, i, 1), 0);
 	change_to(&p, 7);
@@ -372,7 +354,7 @@ static void test_changed_while_coming(void **state)
 	assert_int_equal(user_get(&u, n), 2);
 	assert_int_equal(client_member_count(u.client), 2);
 	user_detach(&u);
-	end_pools(&p);
+	pools_end(&p);
 }
 
 /*
@@ -480,7 +462,7 @@ static void test_changed_while_returning(void **state)
 
 	pools_make(&p, NODES);
 	r.p = &p;
-	attach(&r.u, &p, 3);
+	user_attach_to(&r.u, &p, 3);
 	r.before = *learn(&p, 0);
 	r.cut = cuts_of(&p.cuts, respread_id_of(&r.before, p.names[1]));
 	unsigned n = refuse_and_change(&r);
@@ -490,12 +472,11 @@ static void test_changed_while_returning(void **state)
 	atomic_store(&r.is_over, 1);
 	assert_true(tries < 20000);
 	assert_int_equal(user_get(&r.u, n), 3);
-	for (unsigned i = 0; i < 2000 && client_members_up(r.u.client) < 3; i++)
-		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	user_wait_for_members(&r.u, 3);
 	for (unsigned i = 0; i < KEYS; i++)
 		assert_int_equal(user_set(&r.u, i, 4), 0);
 	user_detach(&r.u);
-	end_pools(&p);
+	pools_end(&p);
 }
 
 /* Whole, of the right epoch, and with a name of the third node that is not what it seems. */
@@ -507,17 +488,15 @@ static void with_name(const char *text, int is_followed)
 
 	pools_make(&p, NODES);
 	snprintf(name, sizeof(name), text, p.names[2]);
-	attach(&u, &p, 3);
+	user_attach_to(&u, &p, 3);
 	assert_int_equal(user_set(&u, 0, 1), 0);
 	respread(
 	    &(struct respread){.names = p.names, .count = NODES, .which = 7, .third_name = name});
 	for (unsigned n = 0; n < 100; n++)
 		user_get(&u, n);
-	for (unsigned i = 0; is_followed && i < 2000 && client_members_up(u.client) < 3; i++)
-		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-	assert_int_equal(client_members_up(u.client), is_followed ? 3 : 2);
+	user_wait_for_members(&u, is_followed ? 3 : 2);
 	user_detach(&u);
-	end_pools(&p);
+	pools_end(&p);
 }
 
 static void test_names_are_not_believed(void **state)
@@ -537,8 +516,8 @@ static void test_taken_by_another_cache(void **state)
 	struct user u, other;
 
 	pools_make(&p, NODES);
-	attach(&u, &p, 1);
-	attach(&other, &p, 6);
+	user_attach_to(&u, &p, 1);
+	user_attach_to(&other, &p, 6);
 	assert_int_equal(user_set(&u, 1, 1), 0);
 	assert_int_equal(user_set(&other, 1, 2), 0);
 	change_to(&p, 7);
@@ -552,7 +531,7 @@ static void test_taken_by_another_cache(void **state)
 	assert_int_equal(user_get(&other, 1), 4);
 	user_detach(&u);
 	user_detach(&other);
-	end_pools(&p);
+	pools_end(&p);
 }
 
 int main(void)

@@ -54,9 +54,8 @@ static void follow(struct user *u, unsigned n)
 
 	for (; i < 20000 && user_get(u, n) == FORGE_E_SPREAD; i++)
 		nap();
-	for (; i < 20000 && client_members_up(u->client) < NODES; i++)
-		nap();
 	assert_true(i < 20000);
+	user_wait_for_members(u, NODES);
 }
 
 /* While the held thread is between its map and its first verb at the old owner. */
@@ -72,13 +71,12 @@ static void interlude(void *context)
 
 static void open_users(struct world *w)
 {
-	struct client_options options = pools_options(&w->pools);
-	char list[POOLS_LIST_BYTES];
+	char error[512];
 
-	pools_list(&w->pools, 3, list);
-	user_attach(&w->quick, list, &options);
-	user_attach(&w->slow, list, &options);
-	assert_int_equal(session_open(w->slow.client, &w->second, list, sizeof(list)), 0);
+	user_attach_to(&w->quick, &w->pools, 3);
+	user_attach_to(&w->slow, &w->pools, 3);
+	if (session_open(w->slow.client, &w->second, error, sizeof(error)))
+		fail_msg("%s", error);
 	/* Of a flow, say: it has been nowhere yet. */
 	view_open(&w->held, w->second);
 }
@@ -115,14 +113,11 @@ static void open_world(struct world *w)
 
 static void close_world(struct world *w)
 {
-	const struct check_options at_rest = {0};
-
 	view_close(&w->held);
 	session_close(w->second);
 	user_detach(&w->slow);
 	user_detach(&w->quick);
-	pools_check(&w->pools, &at_rest, NULL);
-	pools_forget(&w->pools);
+	pools_end(&w->pools);
 }
 
 /* Others have keys of their own meanwhile. */

@@ -114,20 +114,6 @@ static int version_of(struct rig *r, unsigned n)
 	return version;
 }
 
-/* Until the thread of the client has brought a node back for the n-th time; it has 20 s. */
-static void wait_for_return(struct rig *r, uint64_t n)
-{
-	const struct timespec nap = {.tv_nsec = 1000000};
-	uint64_t losses, returns = 0;
-
-	for (unsigned i = 0; i < 20000 && returns < n; i++) {
-		client_losses(r->user.client, &losses, &returns);
-		nanosleep(&nap, NULL);
-		session_tend(r->user.session); /* lets go of what the old connection held */
-	}
-	assert_int_equal(returns, n);
-}
-
 static void check_pools(struct rig *r, uint64_t stored[NODES])
 {
 	const struct check_options at_rest = {0};
@@ -292,7 +278,7 @@ static void test_loss(void **state)
 	assert_int_equal(count->changes_refused, refused);
 	assert_true(lost_keys > KEYS / 5 && refused > KEYS / 10);
 	cut_up(cut_of(&r, 1));
-	wait_for_return(&r, 1);
+	user_wait_for_return(&r.user, 1);
 	/* Warm, and of what was refused neither the old nor the new. */
 	for (unsigned n = 0; n < KEYS; n++) {
 		int is_lost = member_of(&r, n) == 1, due = 1;
@@ -394,7 +380,7 @@ static void test_too_many_refused(void **state)
 			refused++;
 		}
 	cut_up(cut_of(&r, 2));
-	wait_for_return(&r, 1);
+	user_wait_for_return(&r.user, 1);
 	for (unsigned i = 0; i < KEYS; i++)
 		assert_int_equal(version_of(&r, i), member_of(&r, i) == 2 ? -1 : 1);
 	close_rig(&r);
@@ -411,7 +397,7 @@ static void test_refused_flush(void **state)
 	cut_down(cut_of(&r, 0));
 	assert_int_equal(session_flush(r.user.session), FORGE_E_NODE);
 	cut_up(cut_of(&r, 0));
-	wait_for_return(&r, 1);
+	user_wait_for_return(&r.user, 1);
 	for (unsigned i = 0; i < 300; i++)
 		assert_int_equal(version_of(&r, i), -1);
 	close_rig(&r);
@@ -447,7 +433,7 @@ static void test_half_way(void **state)
 				break;
 			cuts++;
 			cut_up(cut);
-			wait_for_return(&r, returns + 1);
+			user_wait_for_return(&r.user, returns + 1);
 			assert_int_equal(version_of(&r, n), -1);
 		}
 		assert_int_equal(status, 0);
@@ -477,7 +463,7 @@ static void test_all_lost(void **state)
 	assert_int_equal(session_tend(r.user.session), FORGE_E_NODE);
 	for (unsigned i = 0; i < NODES; i++)
 		cut_up(cut_of(&r, i));
-	wait_for_return(&r, NODES);
+	user_wait_for_return(&r.user, NODES);
 	assert_int_equal(version_of(&r, 1), 1);
 	close_rig(&r);
 }
@@ -499,7 +485,7 @@ static void test_alone(void **state)
 	assert_int_equal(session_get(r.user.session, user_key(1), &v), FORGE_E_NODE);
 	assert_int_equal(session_delete(r.user.session, user_key(2)), FORGE_E_NODE);
 	cut_up(cut);
-	wait_for_return(&r, 1);
+	user_wait_for_return(&r.user, 1);
 	assert_int_equal(version_of(&r, 1), 1);
 	assert_int_equal(version_of(&r, 2), -1);
 	close_rig(&r);
@@ -526,7 +512,7 @@ static void test_open_without(void **state)
 	assert_non_null(strstr(error, "at least half"));
 	cut_up(cut_of(&r, 1));
 	cut_up(cut_of(&r, 2));
-	wait_for_return(&r, 2);
+	user_wait_for_return(&r.user, 2);
 	for (unsigned n = 0; n < 300; n++)
 		if (member_of(&r, n) == 1)
 			assert_int_equal(version_of(&r, n), 1);

@@ -140,7 +140,6 @@ static MAY_WAIT void flush_in_flow(struct flow *f)
 
 static void test_flush_at_once(void **state)
 {
-	const struct check_options at_rest = {0};
 	struct pools pools;
 	struct user user;
 	struct gather gather = {0};
@@ -170,8 +169,7 @@ static void test_flush_at_once(void **state)
 		assert_int_equal(gather.begun[i], 2);
 	assert_int_equal(gather.gave_up, 0);
 	user_detach(&user);
-	pools_check(&pools, &at_rest, NULL);
-	pools_forget(&pools);
+	pools_end(&pools);
 }
 
 int main(void)

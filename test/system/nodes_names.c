@@ -146,18 +146,6 @@ static void wait_for_loss(struct user *u)
 	assert_int_equal(client_members_up(u->client), 0);
 }
 
-static void wait_for_return(struct user *u, uint64_t n)
-{
-	uint64_t losses, returns = 0;
-
-	for (unsigned i = 0; i < 20000 && returns < n; i++) {
-		client_losses(u->client, &losses, &returns);
-		nap();
-		session_tend(u->session); /* lets go of what the old connection held */
-	}
-	assert_int_equal(returns, n);
-}
-
 /* ---- tests -------------------------------------------------------------------------------- */
 
 static void name_of(char where[64])
@@ -189,14 +177,14 @@ static void go_and_come(void)
 	wait_for_loss(&u);
 	assert_int_equal(set(&u, 2), FORGE_E_NODE);
 	node = start_node(where, false);
-	wait_for_return(&u, 1);
+	user_wait_for_return(&u, 1);
 	finds(&u, -1);
 	assert_int_equal(set(&u, 3), 0);
 	another_finds(where, 3);
 	/* Replaced at once: there is always a pool of that name. */
 	end_node(node, true);
 	node = start_node(where, true);
-	wait_for_return(&u, 2);
+	user_wait_for_return(&u, 2);
 	finds(&u, -1);
 	assert_int_equal(set(&u, 4), 0);
 	another_finds(where, 4);
@@ -232,11 +220,11 @@ static void test_moved(void **state)
 	assert_int_equal(rename(path, other_path), 0);
 	wait_for_loss(&u);
 	assert_int_equal(rename(other_path, path), 0);
-	wait_for_return(&u, 1);
+	user_wait_for_return(&u, 1);
 	finds(&u, 1);
 	end_node(start_node(other, false), true);
 	assert_int_equal(rename(other_path, path), 0);
-	wait_for_return(&u, 2);
+	user_wait_for_return(&u, 2);
 	finds(&u, -1);
 	assert_int_equal(set(&u, 2), 0);
 	another_finds(where, 2);
