@@ -208,17 +208,6 @@ const char *dial_name(struct client *, const struct spread_record *, uint32_t me
 
 /* ---- members.c ---------------------------------------------------------------------------- */
 
-/*
- * Which lost member is it that was found under that name, and said that of itself?  A new pool
- * becomes the member it stands for.  0, or why it is none, with the reason.
- */
-int members_recognise(struct client *, const char *name, struct attachment *,
-		      const struct spread_view *, struct member **out, char *error_text,
-		      size_t error_bytes);
-
-/* Is it known which member has that name? */
-int members_name_is_known(const struct client *, const char *name);
-
 /* Reach the nodes of the list, and find or form the spread.  As client_open(). */
 int members_open(struct client *, const char *list, char *error_text, size_t error_bytes);
 
@@ -227,6 +216,19 @@ void members_close(struct client *);
 
 /* The member is up: from now on sessions use that attachment, whose count the member takes. */
 void member_came(struct client *, struct member *, struct attachment *);
+
+/* ---- recognise.c -------------------------------------------------------------------------- */
+
+/*
+ * Which lost member is it that was found under that name, and said that of itself?  A new pool
+ * becomes the member it stands for.  0, or why it is none, with the reason.
+ */
+int recognise_member(struct client *, const char *name, struct attachment *,
+		     const struct spread_view *, struct member **out, char *error_text,
+		     size_t error_bytes);
+
+/* Is it known which member has that name? */
+int recognise_is_known(const struct client *, const char *name);
 
 /* ---- follow.c ----------------------------------------------------------------------------- */
 

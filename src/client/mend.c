@@ -244,7 +244,7 @@ static int recognise(struct client *c, const char *name, struct attachment *a, s
 	if (status)
 		snprintf(text, text_bytes, "%s", status_sentence(status));
 	else
-		status = members_recognise(c, name, a, v, m, text, text_bytes);
+		status = recognise_member(c, name, a, v, m, text, text_bytes);
 	free(v);
 	return status;
 }
@@ -313,7 +313,7 @@ static int try_names(struct client *c, const struct member *m)
 	if (m->name)
 		return try_name(c, m->name);
 	for (uint32_t i = 0; i < c->name_count && !member_now(m); i++)
-		if (!members_name_is_known(c, c->names[i]))
+		if (!recognise_is_known(c, c->names[i]))
 			status = try_name(c, c->names[i]);
 	return status;
 }

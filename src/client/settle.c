@@ -11,7 +11,7 @@
  * Who opens a session later connects by himself, and leaves those to others.
  *
  * The members may be changed meanwhile.  Whoever reached this one did so by a record that was the
- * client's (members_recognise()); so a delete that is refused as one of another epoch was overtaken
+ * client's (recognise_member()); so a delete that is refused as one of another epoch was overtaken
  * by the next record, and is told of it before any operation: those of the lost member's keys go
  * nowhere.  So it makes the map an old one, as an operation does, or such keys would be refused
  * until the member is tried once more, though others have them by now.

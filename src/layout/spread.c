@@ -144,6 +144,14 @@ int spread_record_find(const struct spread_record *r, uint64_t id)
 	return -1;
 }
 
+int spread_record_named(const struct spread_record *r, uint64_t name)
+{
+	for (uint32_t i = 0; i < r->member_count; i++)
+		if (r->member[i].name == name)
+			return (int)i;
+	return -1;
+}
+
 /* 64 - log2(h), with LOG_BITS behind the point; h is not 0. */
 static uint64_t minus_log(uint64_t h)
 {

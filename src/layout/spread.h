@@ -172,6 +172,9 @@ int spread_record_same(const struct spread_record *, const struct spread_record 
 /* Which member has that id, or -1. */
 int spread_record_find(const struct spread_record *, uint64_t id);
 
+/* Which member was reached by that name when the record was made, by the name's hash, or -1. */
+int spread_record_named(const struct spread_record *, uint64_t name);
+
 /* The member of each partition, by its index in a valid record. */
 void spread_table(const struct spread_record *, uint8_t table[SPREAD_PARTITIONS]);
 
