@@ -170,6 +170,17 @@ def what_is_joined_is_a_new_value(t):
 
 
 @case
+def what_is_joined_may_be_longer_than_what_is_sent(t):
+    t.node("--size", "16M", "--value-max", "4K")
+    s = Server(t, "--pool", t.pool, "-I", "1024")
+    block = b" 0 0 1024\r\n" + bytes(1024) + b"\r\n"
+    s.say(b"set k" + block + b"append k" + block + b"prepend k" + block + b"append k" + block,
+          b"STORED\r\n" * 4)
+    s.say(b"set j 0 0 1025\r\n" + bytes(1025) + b"\r\nmg k s\r\n",
+          b"SERVER_ERROR object too large for cache\r\nHD s4096\r\n")
+
+
+@case
 def q_hides_no_error_of_a_value(t):
     s = Server(t, "-m", "16", "-I", "1k")
     s.say(b"ms k 2000 q\r\n" + bytes(2000) + b"\r\n",
