@@ -240,6 +240,21 @@ def a_malformed_request_ends_where_its_header_says(t):
 
 
 @case
+def a_binary_add_never_replaces(t):
+    s = Server(t, "-m", "16")
+    with s.connect() as c:
+        c.send(binary(0x01, bytes(8), b"k", b"v"))
+        right = c.hear(24)[16:]
+        for cas in (bytes(8), right):
+            request = binary(0x02, bytes(8), b"k", b"w")
+            c.send(request[:16] + cas + request[24:])
+            head = c.hear(24)
+            c.hear(struct.unpack(">I", head[8:12])[0])
+            assert head[6:8] == b"\0\2", head
+    s.say(b"get k\r\n", b"VALUE k 0 1\r\nv\r\nEND\r\n")
+
+
+@case
 def a_binary_time_has_no_sign(t):
     """What a client means by -1 lives until 2106."""
     s = Server(t, "-m", "16")
