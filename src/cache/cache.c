@@ -250,15 +250,20 @@ static int out_of_patience(const struct cache *c, struct patience *p)
  */
 #define STARVED_LOOKS_MAX 16u
 
+/*
+ * An eviction may find only groups that go round again; each trip lowers their counts, so that
+ * after a few trips of the whole ring something is freed.
+ */
+uint64_t cache_reserve_tries(const struct plan *p)
+{
+	return 4 * (uint64_t)p->chunk_count + 64;
+}
+
 int cache_reserve(struct cache *c, int other_way)
 {
 	struct lane *lane = c->lane;
 	struct patience patience = {0};
-	/*
-	 * An eviction may find only groups that go round again; each trip lowers their counts, so
-	 * that after a few trips of the whole ring something is freed.
-	 */
-	uint64_t tries_max = 4 * (uint64_t)c->cn->pool->plan.chunk_count + 64;
+	uint64_t tries_max = cache_reserve_tries(&c->cn->pool->plan);
 
 	for (uint64_t try = 0; try < tries_max; try++) {
 		if (lane->reserve_count > 0)

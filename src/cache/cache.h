@@ -379,6 +379,9 @@ MAY_WAIT int cache_recover(struct cache *);
  */
 MAY_WAIT int cache_reserve(struct cache *, int other_way);
 
+/* How often it looks at most, where nobody frees a chunk.  Any thread. */
+uint64_t cache_reserve_tries(const struct plan *);
+
 /*
  * From now on chunks are fetched on the side, before they are needed, while this worker waits for
  * its own verbs (run/side.h): for a worker whose flow is the only one of its thread.  Where there

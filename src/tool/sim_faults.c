@@ -169,8 +169,8 @@ static void print_sum(const struct config *config, uint64_t runs, uint64_t failu
 {
 	struct text text[6];
 
-	printf("%" PRIu64 " runs from seed %" PRIu64 ", %" PRIu64 " failed, hash %016" PRIx64 "\n",
-	       runs, config->seed, failures, sum->hash);
+	printf("%" PRIu64 " run%s from seed %" PRIu64 ", %" PRIu64 " failed, hash %016" PRIx64 "\n",
+	       runs, runs == 1 ? "" : "s", config->seed, failures, sum->hash);
 	printf("%s operations, %s verbs in %s virtual ms; %.1f s\n",
 	       text_count(&text[0], (double)sum->operations),
 	       text_count(&text[1], (double)sum->verbs),
@@ -248,7 +248,8 @@ static int run_all(const struct config *config, struct trial_options *o)
 		uint64_t now_ns = clock_now_ns(clock_monotonic());
 
 		if (isatty(STDERR_FILENO) && now_ns - printed_ns > PROGRESS_NS) {
-			fprintf(stderr, "\r%" PRIu64 " runs, %" PRIu64 " failed ", runs, failures);
+			fprintf(stderr, "\r%" PRIu64 " run%s, %" PRIu64 " failed ", runs,
+				runs == 1 ? "" : "s", failures);
 			printed_ns = now_ns;
 		}
 	}

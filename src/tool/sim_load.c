@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache/cache.h"
 #include "tool/load_options.h"
 #include "tool/sim.h"
 
@@ -207,9 +208,9 @@ static void warn_of_crowd(const struct command *c, const struct config *config,
 	if (threads > plan->chunk_count)
 		fprintf(stderr,
 			"forge %s: warning: %" PRIu64
-			" threads share %u chunks: who finds none tries "
-			"for half a second, which takes long to simulate; a larger pool does not\n",
-			c->name, threads, plan->chunk_count);
+			" threads share %u chunks: who finds none looks for one up to %" PRIu64
+			" times, which takes long to simulate; a larger pool does not\n",
+			c->name, threads, plan->chunk_count, cache_reserve_tries(plan));
 }
 
 static int run_sim(const struct load_where *where, void *more, struct load_pool *pool,
