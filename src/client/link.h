@@ -92,6 +92,15 @@ static inline uint64_t link_bytes(const struct link *l)
 }
 
 /*
+ * Which memory it is, as its node said, who is asked behind a socket by any key; 0 over a medium
+ * where the superblock, that anybody may read, is the one to ask.
+ */
+static inline uint64_t link_pool_id(const struct link *l)
+{
+	return l->pool_id;
+}
+
+/*
  * Is that compute node alive?  1, 0, or an error when it cannot be told: FORGE_E_POOL_ABSENT when
  * the name has gone or stands for another pool, FORGE_E_SYSTEM, FORGE_E_NODE.  Changes nothing.
  */

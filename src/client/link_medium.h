@@ -39,6 +39,7 @@ struct link {
 	const char *base; /* NULL: not mapped */
 	uint64_t bytes;
 	struct pool_clock *clock; /* NULL: ours */
+	uint64_t pool_id;	  /* as who serves it said; 0: nobody had to be asked */
 	uint64_t latency_us;	  /* link.c's: what every verb takes at least */
 };
 

@@ -204,6 +204,7 @@ static int open_tcp(const struct pool_name *name, int flags, const struct pass_w
 	}
 	t->link.liveness = &t->liveness;
 	t->link.bytes = t->welcome.export_bytes;
+	t->link.pool_id = t->welcome.pool_id;
 	t->link.clock = &t->clock;
 	*out = &t->link;
 	return 0;

@@ -21,6 +21,7 @@ static int open_pool(const char *pool_name, struct look_at *out, char *text, siz
 	worker_init(&out->worker, out->fab, clock_monotonic(), 0);
 	status = pool_open(&out->worker, &out->pool, why, sizeof(why));
 	out->pool.clock = link_clock(out->link);
+	out->pool_id = out->pool.pool_id;
 	if (!status)
 		return 0;
 	tool_look_close(out);
@@ -66,7 +67,10 @@ int tool_look_open_any(const char *pool_name, struct look_at *out, char *text, s
 		return open_pool(pool_name, out, text, text_bytes);
 	out->is_metrics = status == FORGE_E_DENIED &&
 			  link_open(pool_name, LINK_METRICS, &out->link, why, sizeof(why)) == 0;
-	return out->is_metrics ? 0 : status;
+	if (!out->is_metrics)
+		return status;
+	out->pool_id = link_pool_id(out->link);
+	return 0;
 }
 
 void tool_look_close(struct look_at *look)

@@ -19,8 +19,9 @@
 struct look_at {
 	struct pool pool;
 	struct worker worker;
-	int is_served;	/* does a node hold it? */
-	int is_metrics; /* nothing of it but its node's counters may be seen */
+	int is_served;	  /* does a node hold it? */
+	int is_metrics;	  /* nothing of it but its node's counters may be seen */
+	uint64_t pool_id; /* by which a node is known under every name, and whatever may be seen */
 	struct fab *fab;
 	struct link *link;
 };

@@ -116,8 +116,7 @@ static void take_space(const struct reporting *r, struct stat_node *n)
 
 static bool is_same(const struct stat_node *a, const struct stat_node *b)
 {
-	return !a->status && !a->look.is_metrics && !b->look.is_metrics &&
-	       a->look.pool.pool_id == b->look.pool.pool_id;
+	return !a->status && !b->status && a->look.pool_id == b->look.pool_id;
 }
 
 /* Print one node, or append it to list if there is one.  0, or the exit status. */

@@ -129,7 +129,6 @@ static int count_pool(struct look_at *look, struct node_sample *out)
 	if (status)
 		return status;
 	out->at_ns = clock_now_ns(clock_monotonic());
-	out->pool_id = look->pool.pool_id;
 	out->is_served = look->is_served;
 	out->chunks = look->pool.plan.chunk_count;
 	out->chunks_free = s.chunks[CHUNK_FREE];
@@ -154,6 +153,7 @@ static void take_node(void *context, unsigned i)
 	*out = (struct node_sample){0};
 	out->status = tool_look_open_any(name, &look, out->why, sizeof(out->why));
 	if (!out->status) {
+		out->pool_id = look.pool_id;
 		out->is_metrics = look.is_metrics;
 		out->status =
 		    look.is_metrics ? counters_take(&look, &out->counters) : count_pool(&look, out);

@@ -15,7 +15,7 @@ import sys
 import time
 
 from certificates import certificates
-from harness import FORGE, PATIENCE_S, case, main
+from harness import FORGE, Node, PATIENCE_S, case, main
 from proxy import Proxy
 
 SOURCE_ROOT = sys.argv[2]
@@ -147,10 +147,29 @@ def each_role_has_its_tools(t):
             ).expect(2, b"", "does not know this key")
     # A pool that is mapped has no such counters, and a list has the sum of all.
     assert "node" not in t.on_pool("stat", "--json").expect(0).json()
-    both = t.forge("stat", "--pool", by(t, "metrics") + "," +
-                   by(t, "metrics").replace("127.0.0.1", "localhost"), "--json").expect(0).json()
+    name = f"{t.pool}-other"
+    t.shm_files.append("/dev/shm" + name.removeprefix("shm:"))
+    other = Node(t, "--pool", name, "--size", "8M", "--listen", "tcp://127.0.0.1:0", "--key-file", t.path("keys"))
+    two = f"{by(t, 'metrics')},{other.listens[0]}?{PATIENT}&key-file={t.path('metrics')}"
+    both = t.forge("stat", "--pool", two, "--json").expect(0).json()
     each = [n["node"]["connections_total"] for n in both["nodes"]]
     assert both["all"]["node"]["connections_total"] == sum(each) and len(each) == 2, both
+    assert b"connections_total" in t.forge("top", "--pool", two, "--once", "--interval", "100ms").expect(0).out
+    end(t, other)
+    end(t, node)
+
+
+@case
+def a_node_under_two_names_is_counted_once(t):
+    """Also by keys that may not read of it which memory it is."""
+    node = serve(t, "--key-file", keys(t))
+    for one, two in (("metrics", "metrics"), ("metrics", "read-only"), ("read-only", "metrics")):
+        names = by(t, one), by(t, two).replace("127.0.0.1", "localhost")
+        seen = t.forge("stat", "--pool", ",".join(names), "--json").expect(
+            2, err=("127.0.0.1", "localhost", "are the same memory node: name it once")).json()
+        assert len(seen["nodes"]) == 1, seen
+        t.forge("top", "--pool", ",".join(names), "--once", "--interval", "100ms").expect(
+            2, b"", "are the same memory node: name it once")
     end(t, node)
 
 
