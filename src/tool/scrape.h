@@ -19,9 +19,9 @@ struct scraped {
 
 /*
  * The sums over the servers of a list, ADDRESS:PORT with commas between them; *out is zeroed first.
- * All are asked at once: waits a few seconds at most.  0; FORGE_E_INVAL for an address that is
- * none, FORGE_E_SYSTEM when nobody answers there, FORGE_E_FORMAT when it is no forge serve;
- * error_text names the address and the remedy.
+ * All are asked at once: waits a few seconds at most for whoever says nothing.  0; FORGE_E_INVAL
+ * for an address that is none, FORGE_E_SYSTEM when nobody answers there, FORGE_E_FORMAT when it is
+ * no forge serve; error_text names the address and the remedy.
  */
 int scrape_servers(const char *list, struct scraped *out, char *error_text, size_t error_bytes);
 

@@ -143,9 +143,8 @@ static int count_pool(struct look_at *look, struct node_sample *out)
 }
 
 /* On a thread of its own, if there are several. */
-static void take_node(void *context, unsigned i)
+static void take_node(const struct look_at_all *all, unsigned i)
 {
-	const struct look_at_all *all = context;
 	struct node_sample *out = &all->node[i];
 	const char *name = all->names->name[i];
 	struct look_at look;
@@ -190,14 +189,34 @@ static void add_node(struct sample *sum, const struct node_sample *n)
 	sum->workers = max_u64(sum->workers, n->workers);
 }
 
-/* All memory nodes together.  0, or the exit status. */
+/* A look that is being taken, by a thread for each memory node and one for the servers. */
+struct taking {
+	const struct look_at_all *all;
+	struct sample *out;
+};
+
+static void take_part(void *context, unsigned i)
+{
+	const struct taking *t = context;
+	struct sample *out = t->out;
+
+	if (i < t->all->names->count)
+		take_node(t->all, i);
+	else
+		scrape_servers(t->all->config->metrics, &out->scraped, out->scrape_error,
+			       sizeof(out->scrape_error));
+}
+
+/*
+ * All memory nodes together, and the servers at the same time, so that those who do not answer take
+ * one time limit.  0, or the exit status.
+ */
 static int take(const struct look_at_all *all, struct sample *out)
 {
+	struct taking taking = {all, out};
+
 	*out = (struct sample){0};
-	if (all->config->metrics)
-		scrape_servers(all->config->metrics, &out->scraped, out->scrape_error,
-			       sizeof(out->scrape_error));
-	at_once(all->names->count, take_node, (void *)all);
+	at_once(all->names->count + (all->config->metrics ? 1 : 0), take_part, &taking);
 	for (unsigned i = 0; i < all->names->count; i++) {
 		const struct node_sample *n = &all->node[i];
 

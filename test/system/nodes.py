@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import random
+import select
 import signal
 import socket
 import subprocess
@@ -797,6 +798,26 @@ class Mute:
             peer.close()
 
 
+    def answer_last_until_others_are_waited_for(self):
+        """Who waits for the end of that answer first comes to the others when its page is full, much later."""
+        *others, last = self.listeners
+        last.settimeout(PATIENCE_S)
+        peer = last.accept()[0]
+        peer.settimeout(PATIENCE_S)
+        asked = b""
+        while not asked.endswith(b"\r\n\r\n"):
+            asked += peer.recv(4096)
+        waiting = set(others)
+        until = time.monotonic() + PATIENCE_S
+        while waiting:
+            assert time.monotonic() < until, "the others are not asked meanwhile"
+            for listener in select.select(waiting, (), (), 0.1)[0]:
+                listener.accept()[0].close()
+                waiting.remove(listener)
+            peer.send(b"#")
+        peer.close()
+
+
 @case
 def those_who_look_wait_for_all_lost_members_at_once(t):
     """One time limit, however many do not answer."""
@@ -826,6 +847,14 @@ def those_who_look_wait_for_all_lost_members_at_once(t):
         where = ",".join(n.removeprefix("tcp://").partition("?")[0] for n in mute.names)
         _, err = one_limit(mute, 1, name, "top", "--once", "--metrics", where, code=2)
         assert "no server answers there" in err, err
+        # And those two at the same time: a server that never comes to an end keeps nobody waiting.
+        where = mute.names[2].removeprefix("tcp://").partition("?")[0]
+        top = subprocess.Popen([FORGE, "top", "--pool", ",".join((mute.names[0], name, mute.names[1])), "--once",
+                                "--metrics", where], env=t.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        t.processes.append(top)
+        mute.answer_last_until_others_are_waited_for()
+        err = top.communicate(timeout=PATIENCE_S)[1].decode()
+        assert top.returncode == 2 and "what answers there is no forge serve" in err, err
         # Nobody attaches where nobody serves.
         none = ",".join((*mute.names, t.path("nobody")))
         _, err = one_limit(mute, 1, none, "bench", "--ops", "10", code=2)
