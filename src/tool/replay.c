@@ -82,7 +82,8 @@ static const struct opts_table table = {
     .operands = "TRACE",
     .sentence =
 	"Replay a recorded trace (oracleGeneral, ids, csv; plain, zst, xz or gz) and print its hit "
-	"ratio beside that of exact LRU and the highest possible one.  "
+	"ratio beside that of exact LRU and the highest possible one.  Other policies are not "
+	"run; 'make hit-ratio' of the source prints what they hit on known traces.  "
 	"Exit status: 0 done, 1 a wrong value or a worker that failed, 2 error.",
     .options = options,
     .option_count = ARRAY_COUNT(options),
