@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""What overlapping requests gain on slow fabrics: bench-overlap.py FORGE SERVE_LOAD [options]
+"""What overlapping requests gain on slow fabrics.
+
+	tools/bench-overlap.py FORGE SERVE_LOAD [options]
 
 One forge serve per latency: on a pool whose verbs take that long (?latency=TIME), on one where they take
 nothing, and on one behind a Unix socket (socket), whose node needs a processor too; each with the same neutral client (test/bench/serve_load.c) in turn, several rounds, by the median.
@@ -83,13 +85,18 @@ def report(latency, found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("forge")
-    parser.add_argument("client")
-    parser.add_argument("--latencies", default="0,20us,200us,socket")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", default="500ms")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--keys", type=int, default=20000)
+    parser.add_argument("forge", metavar="FORGE", help="the program, build/src/tool/forge")
+    parser.add_argument("client", metavar="SERVE_LOAD", help="test/bench/serve_load of the build")
+    parser.add_argument("--latencies", default="0,20us,200us,socket",
+                        help="of a verb, or socket: a pool behind a Unix socket; comma-separated (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3,
+                        help="of which the medians count (%(default)s)")
+    parser.add_argument("--seconds", default="500ms",
+                        help="of each load in a round, as in 500ms (%(default)s)")
+    parser.add_argument("--threads", type=int, default=1,
+                        help="worker threads of the server (%(default)s)")
+    parser.add_argument("--keys", type=int, default=20000,
+                        help="stored (%(default)s)")
     options = parser.parse_args()
     print(f"{os.cpu_count()} processors, {options.threads} worker thread(s), {options.rounds} rounds of "
           f"{options.seconds}, {options.keys:,} keys of 16 bytes, values of 100 bytes, Unix socket")

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Measure forge serve beside memcached and Redis: bench-serve.py FORGE SERVE_LOAD [options]
+"""Measure forge serve beside memcached and Redis.
+
+	tools/bench-serve.py FORGE SERVE_LOAD [options]
 
 Interleaved: each round runs every server once on each load, so that whatever else this machine
 does falls on all alike.  All servers are started anew for each round, one after the other first,
@@ -195,13 +197,17 @@ def report(name, found):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("forge")
-    parser.add_argument("client")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", default="700ms")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--transport", choices=("tcp", "unix", "both"), default="both")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("forge", metavar="FORGE", help="the program, build/src/tool/forge")
+    parser.add_argument("client", metavar="SERVE_LOAD", help="test/bench/serve_load of the build")
+    parser.add_argument("--rounds", type=int, default=5,
+                        help="of which the medians count (%(default)s)")
+    parser.add_argument("--seconds", default="700ms",
+                        help="of each load in a round, as in 700ms (%(default)s)")
+    parser.add_argument("--threads", type=int, default=2,
+                        help="worker threads of each server (%(default)s)")
+    parser.add_argument("--transport", choices=("tcp", "unix", "both"), default="both",
+                        help="between client and servers (%(default)s)")
     parser.add_argument("--only", default="", help="loads whose name contains this")
     options = parser.parse_args()
     print(f"{os.cpu_count()} processors, {options.threads} worker threads, {options.rounds} rounds of "

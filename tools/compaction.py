@@ -50,10 +50,12 @@ def run(arguments, policy, workload, objects, processes, dead_percent=0):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("forge")
-    parser.add_argument("--ops", type=int, default=10000000)
+    parser.add_argument("forge", metavar="FORGE", help="the program, build/src/tool/forge")
+    parser.add_argument("--ops", type=int, default=10000000,
+                        help="operations of each run (%(default)s)")
     parser.add_argument("--processes", type=int, default=3, help="1: only one process")
-    parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--sweep", action="store_true",
+                        help="only YCSB-A, with several --dead-percent")
     arguments = parser.parse_args()
     if not os.path.exists(ORACLE):
         print(f"skipped: there is no {ORACLE}, so nothing to compare with")

@@ -9,6 +9,7 @@ that fails for a reason of its own (a leak, say, or no case at all) counts as on
 Programs that are not cmocka's count as one.  Why something failed or was skipped is printed
 before the closing line, which is "N passed, M failed" with ", K skipped" if K > 0.
 """
+import argparse
 import json
 import re
 import sys
@@ -79,10 +80,13 @@ class Tally:
 
 
 def main():
-    tally = Tally()
-    status = int(sys.argv[2])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("log", metavar="TESTLOG_JSON")
+    parser.add_argument("status", type=int, metavar="MESON_EXIT_STATUS")
+    arguments = parser.parse_args()
+    tally, status = Tally(), arguments.status
     try:
-        with open(sys.argv[1], encoding="utf-8", errors="replace") as log:
+        with open(arguments.log, encoding="utf-8", errors="replace") as log:
             for line in log:
                 tally.add(json.loads(line))
     except FileNotFoundError:

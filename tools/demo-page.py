@@ -6,8 +6,8 @@
 RUN_JSON is a report of forge bench or forge replay, STAT_JSON what `forge stat --scan --json`
 printed afterwards; the last argument how the pool was reached.
 """
+import argparse
 import json
-import sys
 
 # Share of verbs, YCSB, cache of 10 %, 16 threads; figure 3a of the FORGE paper (OSDI 2026).
 PUBLISHED = [("LRU, 32 shards", 57.4, 29.2, 13.4), ("SIEVE, 32 shards", 37.7, 47.6, 14.7),
@@ -33,15 +33,20 @@ def size(number):
 
 
 def main():
-    with open(sys.argv[1], encoding="utf-8") as f:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("run", metavar="RUN_JSON", help="of forge bench or forge replay")
+    parser.add_argument("stat", metavar="STAT_JSON", help="of forge stat --scan --json, afterwards")
+    parser.add_argument("reached", nargs="?", choices=sorted(REACHED), default="shm", help="how the pool was reached")
+    arguments = parser.parse_args()
+    with open(arguments.run, encoding="utf-8") as f:
         run = json.load(f)
-    with open(sys.argv[2], encoding="utf-8") as f:
+    with open(arguments.stat, encoding="utf-8") as f:
         stat = json.load(f)
     r, pool, scan = run["result"], run["pool"], stat["scan"]
 
     nodes = "1 compute node" if r["workers"] == 1 else f"{r['workers']} compute nodes"
     print(f"FORGE: policy {pool['policy']}, {nodes}, one memory node, "
-          f"{REACHED[sys.argv[3] if len(sys.argv) > 3 else 'shm']}")
+          f"{REACHED[arguments.reached]}")
     print(f"load          {run['load']}")
     print(f"              {r['operations']:,} operations on {r['distinct']:,} keys in "
           f"{r['seconds']:.2f} s; {r['verified']:,} values verified, none wrong")

@@ -42,9 +42,11 @@ def run(forge, mix, percent, more):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("forge")
-    parser.add_argument("--mix", default=",".join(MIXES))
-    parser.add_argument("--percent", type=float, default=10)
+    parser.add_argument("forge", metavar="FORGE", help="the program, build/src/tool/forge")
+    parser.add_argument("--mix", default=",".join(MIXES),
+                        help="names, comma-separated (%(default)s)")
+    parser.add_argument("--percent", type=float, default=10,
+                        help="the cache, of the keys (%(default)s)")
     arguments = parser.parse_args()
     if not os.path.isdir(FOLDER):
         print(f"skipped: there is no {FOLDER}")

@@ -50,9 +50,11 @@ def width(purpose):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("forge")
-    parser.add_argument("--keys", type=int, default=1000000)
-    parser.add_argument("--ops", type=int, default=3000000)
+    parser.add_argument("forge", metavar="FORGE", help="the program, build/src/tool/forge")
+    parser.add_argument("--keys", type=int, default=1000000,
+                        help="of the workloads (%(default)s)")
+    parser.add_argument("--ops", type=int, default=3000000,
+                        help="measured, after half as many of warm-up (%(default)s)")
     arguments = parser.parse_args()
     worst, failed = {}, 0
     print(f"{arguments.keys:,} keys, {arguments.ops:,} operations after {arguments.ops // 2:,} of "

@@ -77,8 +77,9 @@ def print_rows(title, names, stats, part):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("forge")
-    parser.add_argument("--size", default="256M")
+    parser.add_argument("forge", metavar="FORGE", help="the program, build/src/tool/forge")
+    parser.add_argument("--size", default="256M",
+                        help="of each pool (%(default)s)")
     arguments = parser.parse_args()
     stats = [measure(arguments.forge, arguments.size, s) for s in SIZES]
 

@@ -4,10 +4,12 @@ Python or prefix.
 
 	python-local.py PREFIX
 """
+import argparse
 import os
-import sys
 import sysconfig
 
-base, local = os.path.split(sys.argv[1].rstrip("/"))
+parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+parser.add_argument("prefix", metavar="PREFIX")
+base, local = os.path.split(parser.parse_args().prefix.rstrip("/"))
 if local == "local" and "posix_local" in sysconfig.get_scheme_names():
     print(sysconfig.get_path("purelib", "posix_local", vars={"base": base}))

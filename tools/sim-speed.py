@@ -20,9 +20,11 @@ MEMORY_BYTES_MAX = 1e9
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("forge")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--ops", type=int, default=1000000)
+    parser.add_argument("forge", metavar="FORGE", help="the program, build/src/tool/forge")
+    parser.add_argument("--runs", type=int, default=3,
+                        help="of which the best counts (%(default)s)")
+    parser.add_argument("--ops", type=int, default=1000000,
+                        help="operations of each run (%(default)s)")
     arguments = parser.parse_args()
     failed = False
     for workload in ("ycsb-a", "ycsb-b"):

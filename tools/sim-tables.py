@@ -55,8 +55,9 @@ def run(arguments, change):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("forge")
-    parser.add_argument("--time", default="8ms")
+    parser.add_argument("forge", metavar="FORGE", help="the program, build/src/tool/forge")
+    parser.add_argument("--time", default="8ms",
+                        help="measured, of virtual time (%(default)s)")
     arguments = parser.parse_args()
     print("| | Mops/s | hits | P50 us | P99 us | card | held up | link out | bound by |")
     print("|---|---|---|---|---|---|---|---|---|")

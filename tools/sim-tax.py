@@ -69,11 +69,15 @@ def traces(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("forge")
-    parser.add_argument("--time", default="12ms")
-    parser.add_argument("--policy", default="forge")
-    parser.add_argument("--profile", default="cx5")
-    parser.add_argument("--traces", action="store_true")
+    parser.add_argument("forge", metavar="FORGE", help="the program, build/src/tool/forge")
+    parser.add_argument("--time", default="12ms",
+                        help="measured, of virtual time (%(default)s)")
+    parser.add_argument("--policy", default="forge",
+                        help="forge or forge-paper (%(default)s)")
+    parser.add_argument("--profile", default="cx5",
+                        help="of the network, as forge sim profiles lists them (%(default)s)")
+    parser.add_argument("--traces", action="store_true",
+                        help="recorded ones in place of YCSB")
     arguments = parser.parse_args()
     if arguments.traces:
         return traces(arguments)
