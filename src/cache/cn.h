@@ -103,12 +103,13 @@ struct cn {
 	_Atomic uint64_t *map; /* [chunk_count] last chunk word seen; 0 unknown */
 	/* [chunk_count][CN_LIVES] tick at which life g % CN_LIVES entered the small ring; 0: no */
 	_Atomic uint16_t *lives;
-	uint32_t life_shift;	   /* from position to tick */
-	_Atomic uint8_t *ofm;	   /* [chunk_count][ofm_row_bytes] */
-	_Atomic uint64_t *dead;	   /* [chunk_count][dead_words] SNs known to be dead */
-	_Atomic uint64_t *news;	   /* [chunk_count][dead_words] those this CN has not published */
-	_Atomic uint16_t *members; /* [chunk_count] of the group queued there; 0 unknown */
-	_Atomic uint8_t any_dead;  /* some bit of dead[] has been set in this life of the CN */
+	uint32_t life_shift;	     /* from position to tick */
+	_Atomic uint8_t *ofm;	     /* [chunk_count][ofm_row_bytes] */
+	_Atomic uint64_t *dead;	     /* [chunk_count][dead_words] SNs known to be dead */
+	_Atomic uint64_t *news;	     /* [chunk_count][dead_words] those this CN has not published */
+	_Atomic uint16_t *members;   /* [chunk_count] of the group queued there; 0 unknown */
+	_Atomic uint8_t any_dead;    /* some bit of dead[] has been set in this life of the CN */
+	_Atomic uint8_t learned_all; /* what others had published was READ, all of it, once */
 	uint32_t dead_words;
 	_Atomic uint32_t *mirror[RING_QUEUES]; /* [ring_nodes] chunk queued at a position */
 

@@ -68,13 +68,37 @@ uint32_t compact_stream(const struct cache *c, uint64_t seen)
 	return compact_bounds_dead(c) ? lane_stream_after(c->lane, seen) : (uint32_t)RING_MAIN;
 }
 
-/* Groups whose dead are READ together: read[] has room for a chunk at least. */
-static uint32_t learned_at_once(const struct cache *c)
+/* Groups from one on whose dead are READ together: read[] has room for a chunk at least. */
+static uint32_t learned_at_once(const struct cn *cn, uint32_t from, uint32_t most)
 {
-	const struct plan *p = &c->cn->pool->plan;
-	uint32_t count = (uint32_t)min_u64(COMPACT_LEARNED, p->chunk_count - c->learn_from);
+	const struct plan *p = &cn->pool->plan;
+	uint32_t count = (uint32_t)min_u64(most, p->chunk_count - from);
 
-	return (uint32_t)min_u64(count, p->chunk_bytes / (8 * c->cn->dead_words));
+	return (uint32_t)min_u64(count, p->chunk_bytes / (8 * cn->dead_words));
+}
+
+static struct fab_op read_dead(const struct cache *c, uint32_t from, uint32_t count)
+{
+	return fab_read(FAB_COMPACTION, plan_dead_address(&c->cn->pool->plan, from),
+			c->evict->regroup.read, count * c->cn->dead_words * 8);
+}
+
+/*
+ * Words may be older or newer than the map: bits of another life are forgotten with it, or mark
+ * living members (see above).
+ */
+static void take_dead(const struct cache *c, uint32_t from, uint32_t count)
+{
+	struct cn *cn = c->cn;
+	uint32_t words = cn->dead_words;
+	const uint64_t *dead = (const uint64_t *)(const void *)c->evict->regroup.read;
+
+	for (uint32_t i = 0; i < count; i++)
+		for (uint32_t k = 0; k < words; k++)
+			if (dead[i * words + k]) {
+				cn_learn_dead(cn, from + i, dead + i * words);
+				break;
+			}
 }
 
 uint32_t compact_learn_op(struct cache *c, struct fab_op *op)
@@ -84,28 +108,38 @@ uint32_t compact_learn_op(struct cache *c, struct fab_op *op)
 	if (!atomic_load_explicit(&cn->any_dead, memory_order_relaxed) || cn_is_alone(cn) ||
 	    !compact_bounds_dead(c))
 		return 0;
-	*op = fab_read(FAB_COMPACTION, plan_dead_address(&cn->pool->plan, c->learn_from),
-		       c->evict->regroup.read, learned_at_once(c) * cn->dead_words * 8);
+	*op = read_dead(c, c->learn_from, learned_at_once(cn, c->learn_from, COMPACT_LEARNED));
 	return 1;
 }
 
-/*
- * Words may be older or newer than the map: bits of another life are forgotten with it, or mark
- * living members (see above).
- */
 void compact_learn(struct cache *c)
 {
-	struct cn *cn = c->cn;
-	uint32_t count = learned_at_once(c), words = cn->dead_words;
-	const uint64_t *dead = (const uint64_t *)(const void *)c->evict->regroup.read;
+	uint32_t count = learned_at_once(c->cn, c->learn_from, COMPACT_LEARNED);
 
-	for (uint32_t i = 0; i < count; i++)
-		for (uint32_t k = 0; k < words; k++)
-			if (dead[i * words + k]) {
-				cn_learn_dead(cn, c->learn_from + i, dead + i * words);
-				break;
-			}
-	c->learn_from = (c->learn_from + count) % cn->pool->plan.chunk_count;
+	take_dead(c, c->learn_from, count);
+	c->learn_from = (c->learn_from + count) % c->cn->pool->plan.chunk_count;
+}
+
+int compact_learn_all(struct cache *c)
+{
+	struct cn *cn = c->cn;
+	uint32_t chunks = cn->pool->plan.chunk_count, count;
+	int status = 0;
+
+	if (cn_is_alone(cn) || !compact_bounds_dead(c) ||
+	    atomic_load_explicit(&cn->learned_all, memory_order_relaxed))
+		return FORGE_MISS;
+	for (uint32_t from = 0; from < chunks && !status; from += count) {
+		count = learned_at_once(cn, from, UINT32_MAX);
+		struct fab_op op = read_dead(c, from, count);
+
+		status = flow_run(c->worker, &op, 1);
+		if (!status)
+			take_dead(c, from, count);
+	}
+	if (!status)
+		atomic_store_explicit(&cn->learned_all, 1, memory_order_relaxed);
+	return status;
 }
 
 /* The best of the groups seen so far. */
@@ -253,6 +287,7 @@ int compact(struct cache *c, uint32_t dead_percent)
 	struct ring_claimed group;
 	uint32_t ring;
 
+	c->evict->outrun = 0;
 	if (!atomic_load_explicit(&c->cn->any_dead, memory_order_relaxed))
 		return FORGE_MISS;
 	for (unsigned try = 0; try < COMPACT_TRIES_MAX && choose(c, dead_percent, &group, &ring);
@@ -266,6 +301,7 @@ int compact(struct cache *c, uint32_t dead_percent)
 			return status;
 		/* Others took it or moved it: until the next poll the map is wrong about it. */
 		cn_forget_dead(c->cn, group.chunk);
+		c->evict->outrun = 1;
 	}
 	return FORGE_MISS;
 }

@@ -275,6 +275,25 @@ static uint32_t dead_limit(const struct cache *c, uint32_t ring)
 	return ring == RING_MAIN ? percent : (uint32_t)min_u64(100, percent + percent / 2);
 }
 
+/*
+ * Compact before anybody is evicted.  Who finds nothing to compact may not know of what there is:
+ * of the holes that others made before it joined, or where groups are that others moved since it
+ * polled. An eviction then costs hits and that look a few READs, so it is had first.  0;
+ * FORGE_MISS; FORGE_E_NODE.
+ */
+static MAY_WAIT int compact_first(struct cache *c, uint32_t ring)
+{
+	uint32_t limit = compact_bounds_dead(c) ? dead_limit(c, ring) : 100;
+	int status = compact(c, limit);
+
+	if (status != FORGE_MISS)
+		return status;
+	status = compact_learn_all(c);
+	if (status == FORGE_MISS && c->evict->outrun && compact_bounds_dead(c))
+		status = cache_poll(c);
+	return status ? status : compact(c, limit);
+}
+
 int evict(struct cache *c)
 {
 	struct evict_scratch *s = c->evict;
@@ -306,7 +325,7 @@ int evict(struct cache *c)
 	if (likely(overlong == RING_QUEUES)) {
 		ring = c->cn->policy->victim_ring(&occupancy);
 		/* A hint of the ring's length may have kept cache_reserve_try() from it. */
-		status = compact(c, compact_bounds_dead(c) ? dead_limit(c, ring) : 100);
+		status = compact_first(c, ring);
 		s->compacted = status == 0;
 		if (status != FORGE_MISS)
 			return status;

@@ -24,6 +24,7 @@ struct evict_scratch {
 	uint32_t viewed;
 	uint8_t alone;	   /* of the batch: no other node counted hits */
 	uint8_t compacted; /* the last time there was a group worth it */
+	uint8_t outrun;	   /* groups that were to be compacted were others' already */
 	uint8_t emptied;   /* at the last look no ring held a group */
 };
 
@@ -92,6 +93,14 @@ uint32_t compact_stream(const struct cache *, uint64_t seen);
  */
 uint32_t compact_learn_op(struct cache *, struct fab_op *);
 void compact_learn(struct cache *);
+
+/*
+ * Take in all that the others have published so far; once for a CN, when its first eviction is
+ * near: who joins knows of no hole that others made, and the READs beside its looks tell it of so
+ * few at a time that meanwhile it would evict what need not go.  Workers that come to it at once
+ * each do it. Waits.  0; FORGE_MISS when there is nothing to be learned, or all was; FORGE_E_NODE.
+ */
+MAY_WAIT int compact_learn_all(struct cache *);
 
 /*
  * Compact a group: a mostly dead one or, while more than dead_percent of all members are dead, the

@@ -265,6 +265,30 @@ static void test_window_fits(void **state)
 }
 
 /*
+ * Where everything fits twice hardly anybody is evicted, though each of three nodes saw a third of
+ * the deaths alone: who needs its first chunk is told of the others' before it evicts.  (37 in
+ * 1,000 Gets missed, before.)
+ */
+static void test_fits(void **state)
+{
+	struct scene s;
+
+	make_pool(&s, "ycsb-a:keys=20k,sizes=256", "forge", 1, 2500);
+	s.bench.preload = true;
+	s.bench.measured.operations = 60000;
+	run_scene(&s);
+	const struct bench_tally *t = &s.results->tally;
+
+	printf("Gets that missed: %llu of %llu; groups evicted: %llu, compacted: %llu\n",
+	       (unsigned long long)(t->gets - t->hits), (unsigned long long)t->gets,
+	       (unsigned long long)s.results->cache.groups_regrouped,
+	       (unsigned long long)s.results->cache.groups_compacted);
+	assert_true(s.results->cache.groups_compacted > 500);
+	assert_true((t->gets - t->hits) * 200 < t->gets);
+	drop_scene(&s);
+}
+
+/*
  * Threads that Set one key at once do not fight for it: whoever loses the slot is absorbed by who
  * won, so that nearly no CAS is tried again.  (Of 60,000 operations on 1,000 keys 7,500 CASes were,
  * before.)
@@ -317,7 +341,7 @@ int main(void)
 	    cmocka_unit_test(test_hot_key),	     cmocka_unit_test(test_same_seed_same_run),
 	    cmocka_unit_test(test_right_and_clean),  cmocka_unit_test(test_points),
 	    cmocka_unit_test(test_penalty_and_time), cmocka_unit_test(test_open_loop),
-	    cmocka_unit_test(test_few_chunks),
+	    cmocka_unit_test(test_few_chunks),	     cmocka_unit_test(test_fits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
