@@ -227,6 +227,33 @@ static _Atomic uint64_t *news_of(const struct cn *cn, uint32_t chunk)
 	return &cn->news[(uint64_t)chunk * cn->dead_words];
 }
 
+/*
+ * A word of dead[] and news[]: the generation above those of its members who died in it.  Threads
+ * may note another life of the chunk at any time, so both are one word, and nobody's death is
+ * taken for one of another life.
+ */
+static uint64_t deaths_pack(uint32_t generation, uint32_t members)
+{
+	return (uint64_t)generation << 32 | members;
+}
+
+static uint32_t deaths_in(uint64_t word, uint32_t generation)
+{
+	return word >> 32 == generation ? (uint32_t)word : 0;
+}
+
+/* What is there of another life is forgotten. */
+static void add_deaths(_Atomic uint64_t *word, uint32_t generation, uint32_t members)
+{
+	uint64_t seen = atomic_load_explicit(word, memory_order_relaxed), with;
+
+	do {
+		with = deaths_pack(generation, members | deaths_in(seen, generation));
+	} while (with != seen &&
+		 !atomic_compare_exchange_weak_explicit(word, &seen, with, memory_order_relaxed,
+							memory_order_relaxed));
+}
+
 static void forget_life(struct cn *cn, uint32_t chunk)
 {
 	for (uint32_t i = 0; i < cn->dead_words; i++) {
@@ -339,11 +366,11 @@ void cn_note_dead(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t s
 	cn_note_life(cn, chunk, generation);
 	if (chunk_generation(cn_map(cn, chunk)) != generation)
 		return; /* that life is over already */
-	uint64_t bit = UINT64_C(1) << (sn % 64);
+	uint32_t at = sn / DEAD_WORD_MEMBERS, bit = 1u << (sn % DEAD_WORD_MEMBERS);
 
 	note_any_dead(cn);
-	atomic_fetch_or_explicit(&dead_of(cn, chunk)[sn / 64], bit, memory_order_relaxed);
-	atomic_fetch_or_explicit(&news_of(cn, chunk)[sn / 64], bit, memory_order_relaxed);
+	add_deaths(&dead_of(cn, chunk)[at], generation, bit);
+	add_deaths(&news_of(cn, chunk)[at], generation, bit);
 	uint8_t count = cn_count(cn, chunk, sn);
 
 	if (count)
@@ -351,45 +378,58 @@ void cn_note_dead(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t s
 	atomic_store_explicit(cn_counter(cn, chunk, sn), 0, memory_order_relaxed);
 }
 
-static uint32_t count_bits(const _Atomic uint64_t *words, uint32_t n)
+static uint32_t count_deaths(const _Atomic uint64_t *words, uint32_t n, uint32_t generation)
 {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		count += (uint32_t)__builtin_popcountll(
-		    atomic_load_explicit(&words[i], memory_order_relaxed));
+		count += (uint32_t)__builtin_popcount(
+		    deaths_in(atomic_load_explicit(&words[i], memory_order_relaxed), generation));
 	return count;
 }
 
-uint32_t cn_dead_count(const struct cn *cn, uint32_t chunk)
+uint32_t cn_dead_count(const struct cn *cn, uint32_t chunk, uint32_t generation)
 {
-	return count_bits(dead_of(cn, chunk), cn->dead_words);
+	return count_deaths(dead_of(cn, chunk), cn->dead_words, generation);
 }
 
-uint32_t cn_news_count(const struct cn *cn, uint32_t chunk)
+uint32_t cn_news_count(const struct cn *cn, uint32_t chunk, uint32_t generation)
 {
-	return count_bits(news_of(cn, chunk), cn->dead_words);
+	return count_deaths(news_of(cn, chunk), cn->dead_words, generation);
 }
 
-void cn_take_news(struct cn *cn, uint32_t chunk, uint64_t *words)
+uint64_t cn_take_news(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t at)
 {
-	for (uint32_t i = 0; i < cn->dead_words; i++)
-		words[i] =
-		    atomic_exchange_explicit(&news_of(cn, chunk)[i], 0, memory_order_relaxed);
+	uint64_t news = atomic_exchange_explicit(&news_of(cn, chunk)[at], 0, memory_order_relaxed);
+
+	return dead_word_pack(generation, deaths_in(news, generation));
 }
 
-void cn_learn_dead(struct cn *cn, uint32_t chunk, const uint64_t *words)
+void cn_learn_dead_word(struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t at,
+			uint64_t word)
 {
+	uint32_t members = pool_rule(cn->pool, RULE_DEAD_OF_THIS_LIFE)
+			       ? dead_word_members(word, generation)
+			       : (uint32_t)word;
+
+	if (!members)
+		return;
 	note_any_dead(cn);
-	for (uint32_t i = 0; i < cn->dead_words; i++)
-		atomic_fetch_or_explicit(&dead_of(cn, chunk)[i], words[i], memory_order_relaxed);
+	add_deaths(&dead_of(cn, chunk)[at], generation, members);
 }
 
-int cn_is_dead(const struct cn *cn, uint32_t chunk, uint32_t sn)
+void cn_learn_dead(struct cn *cn, uint32_t chunk, uint32_t generation, const uint64_t *words)
 {
-	uint64_t word = atomic_load_explicit(&dead_of(cn, chunk)[sn / 64], memory_order_relaxed);
+	for (uint32_t i = 0; i < cn->dead_words; i++)
+		cn_learn_dead_word(cn, chunk, generation, i, words[i]);
+}
 
-	return (int)(word >> (sn % 64) & 1);
+int cn_is_dead(const struct cn *cn, uint32_t chunk, uint32_t generation, uint32_t sn)
+{
+	uint64_t word =
+	    atomic_load_explicit(&dead_of(cn, chunk)[sn / DEAD_WORD_MEMBERS], memory_order_relaxed);
+
+	return (int)(deaths_in(word, generation) >> (sn % DEAD_WORD_MEMBERS) & 1);
 }
 
 int cn_life_is_over(const struct cn *cn, const struct worker *w, uint32_t behind)

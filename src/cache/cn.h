@@ -103,12 +103,12 @@ struct cn {
 	_Atomic uint64_t *map; /* [chunk_count] last chunk word seen; 0 unknown */
 	/* [chunk_count][CN_LIVES] tick at which life g % CN_LIVES entered the small ring; 0: no */
 	_Atomic uint16_t *lives;
-	uint32_t life_shift;	     /* from position to tick */
-	_Atomic uint8_t *ofm;	     /* [chunk_count][ofm_row_bytes] */
-	_Atomic uint64_t *dead;	     /* [chunk_count][dead_words] SNs known to be dead */
-	_Atomic uint64_t *news;	     /* [chunk_count][dead_words] those this CN has not published */
-	_Atomic uint16_t *members;   /* [chunk_count] of the group queued there; 0 unknown */
-	_Atomic uint8_t any_dead;    /* some bit of dead[] has been set in this life of the CN */
+	uint32_t life_shift;	   /* from position to tick */
+	_Atomic uint8_t *ofm;	   /* [chunk_count][ofm_row_bytes] */
+	_Atomic uint64_t *dead;	   /* [chunk_count][dead_words] a life and its known dead (cn.c) */
+	_Atomic uint64_t *news;	   /* [chunk_count][dead_words] those this CN has not published */
+	_Atomic uint16_t *members; /* [chunk_count] of the group queued there; 0 unknown */
+	_Atomic uint8_t any_dead;  /* some bit of dead[] has been set in this life of the CN */
 	_Atomic uint8_t learned_all; /* what others had published was READ, all of it, once */
 	uint32_t dead_words;
 	_Atomic uint32_t *mirror[RING_QUEUES]; /* [ring_nodes] chunk queued at a position */
@@ -185,7 +185,8 @@ void cn_memory_destroy(struct cn *);
 	PART(map, "the chunk word last seen of each chunk, and how many members its group has") \
 	PART(ofm, "a hit counter for each object")                                              \
 	PART(lives, "past lives of the chunks, which tell ghosts from what is long forgotten")  \
-	PART(dead, "two bits for each object: known to be dead, and not yet published")         \
+	PART(dead, "two bits for each object: known to be dead, and not yet published; of each" \
+		   " 32 the generation")                                                        \
 	PART(mirrors, "which chunk is queued at a position of a ring")
 
 struct cn_memory {
@@ -316,19 +317,26 @@ void cn_see_tail(struct cn *, uint32_t ring, uint64_t tail);
 /* This CN saw the object at (chunk, sn) of that generation lose its slot. */
 void cn_note_dead(struct cn *, uint32_t chunk, uint32_t generation, uint32_t sn);
 
-/* Members known to be dead from the dead map: add them to what this CN saw. */
-void cn_learn_dead(struct cn *, uint32_t chunk, const uint64_t *words);
+/* The dead words of a chunk, or one of them: add whom they name in that life to those known. */
+void cn_learn_dead(struct cn *, uint32_t chunk, uint32_t generation, const uint64_t *words);
+void cn_learn_dead_word(struct cn *, uint32_t chunk, uint32_t generation, uint32_t at,
+			uint64_t word);
 
-/* How many deaths this CN has not published; take them (they count as published then). */
-uint32_t cn_news_count(const struct cn *, uint32_t chunk);
-void cn_take_news(struct cn *, uint32_t chunk, uint64_t *words);
+/* How many deaths in a life of the chunk this CN has not published. */
+uint32_t cn_news_count(const struct cn *, uint32_t chunk, uint32_t generation);
+
+/*
+ * What to add to a dead word of the chunk for them, 0 if there are none; they count as published
+ * then.  Deaths in another life are forgotten.
+ */
+uint64_t cn_take_news(struct cn *, uint32_t chunk, uint32_t generation, uint32_t at);
 
 /* Forget who died in a chunk: the map is wrong about it. */
 void cn_forget_dead(struct cn *, uint32_t chunk);
 
-/* How many members of the chunk's present life are known to be dead. */
-uint32_t cn_dead_count(const struct cn *, uint32_t chunk);
-int cn_is_dead(const struct cn *, uint32_t chunk, uint32_t sn);
+/* How many members of a life of the chunk are known to be dead; is that one? */
+uint32_t cn_dead_count(const struct cn *, uint32_t chunk, uint32_t generation);
+int cn_is_dead(const struct cn *, uint32_t chunk, uint32_t generation, uint32_t sn);
 
 /* The chunk an index word points into; UINT32_MAX: into none, and no honest word does.  It divides,
  * so whoever asks several questions about a word finds it once. */

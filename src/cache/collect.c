@@ -310,7 +310,7 @@ static void gather(struct cache *c, struct evict_scratch *s, uint32_t ring, uint
 		struct twim_member *members = s->members + (uint64_t)i * p->group_objects;
 		uint8_t *count = s->counts + (uint64_t)i * p->group_objects;
 
-		cn_learn_dead(c->cn, g->chunk, s->dead[i]);
+		cn_learn_dead(c->cn, g->chunk, g->generation, s->dead[i]);
 		twim_decode(p, g->chunk, g->generation, s->twims + (uint64_t)i * p->group_objects,
 			    g->object_count, members);
 		for (uint32_t sn = 0; sn < g->object_count; sn++) {
@@ -319,7 +319,8 @@ static void gather(struct cache *c, struct evict_scratch *s, uint32_t ring, uint
 
 			c->count.hits_judged += own;
 
-			if (members[sn].units == 0 || cn_is_dead(c->cn, g->chunk, sn))
+			if (members[sn].units == 0 ||
+			    cn_is_dead(c->cn, g->chunk, g->generation, sn))
 				sum = 0;
 			count[sn] = (uint8_t)min_u64(sum, UINT8_MAX);
 		}

@@ -4,10 +4,22 @@
  * Objects are never overwritten in place, so an updated or deleted object leaves a hole until
  * its group is evicted.  The node that won the CAS on a slot knows that the old member died, and
  * nobody else does.  Where several nodes share the pool each publishes what it knows, several
- * deaths of a group in one FAA on the chunk's dead words; the word that comes back tells what the
- * others published, so no READ is needed.  Each bit is added by one node, the winner of one CAS,
- * so the addition never carries.  A node that publishes so late that the chunk lives again marks
- * living members as dead: they lose their place at the next eviction, as any object may.
+ * deaths of a group in one FAA on each of the chunk's dead words; the word that comes back tells
+ * what the others published, so no READ is needed.
+ *
+ * Who is late.  Between the CAS that won the slot and the FAA another node may free the chunk and
+ * fill it anew: within a round trip, if it is just moving the group, or while we sleep.  The FAA
+ * then lands beside deaths of the next life, and would name members that live: whoever moves their
+ * group would leave them behind.  Nobody can keep it from landing, so it shows: each death is
+ * published with the life it was in, and a word in which something else was added is not believed
+ * (layout/chunk.h).  Its members are taken for alive, but for those the reader saw die itself: they
+ * are copied in vain, as those that nobody published are, and the word is good again in the next
+ * life.  So a member that a slot points to is never taken for dead.  Who frees the chunk zeroes its
+ * words behind that; where he does not (alone, or because they held nothing when he READ them) what
+ * is left in them is not believed either.
+ * What a node knows by itself is as exact: the life stands in the word with the deaths (cn.c), for
+ * of two of its threads one may learn of the next life while the other is about to note a death.
+ * Crash: some deaths have been published, the others never will be.
  *
  * When a node needs room in main it looks for a group with dead members that is worth it, claims
  * it from the middle of its ring and moves the rest to those that are as old (lane.h): what has
@@ -39,6 +51,10 @@
  */
 #define PUBLISH_SHARE	      8u
 #define PUBLISH_SHARE_BOUNDED 16u
+/* Dead words that are published in one batch: those of the usual group and of four times as many.
+ */
+#define PUBLISH_WORDS 8u
+#define PUBLISH_MOST  8u
 
 int compact_bounds_dead(const struct cache *c)
 {
@@ -58,9 +74,14 @@ static uint64_t worth(const struct cn *cn, uint64_t seen, uint64_t dead, uint64_
 	return gain * gain * cn_age(cn, seen);
 }
 
-int compact_is_worth(const struct cn *cn, uint32_t chunk, uint32_t object_count)
+static int is_worth(uint32_t dead, uint32_t members)
 {
-	return cn_dead_count(cn, chunk) * 100 >= object_count * COMPACT_WORTH_PERCENT;
+	return dead * 100 >= members * COMPACT_WORTH_PERCENT;
+}
+
+int compact_is_worth(const struct cn *cn, const struct ring_claimed *g)
+{
+	return is_worth(cn_dead_count(cn, g->chunk, g->generation), g->object_count);
 }
 
 uint32_t compact_stream(const struct cache *c, uint64_t seen)
@@ -83,10 +104,7 @@ static struct fab_op read_dead(const struct cache *c, uint32_t from, uint32_t co
 			c->evict->regroup.read, count * c->cn->dead_words * 8);
 }
 
-/*
- * Words may be older or newer than the map: bits of another life are forgotten with it, or mark
- * living members (see above).
- */
+/* Words may be older or newer than the map: then they say nothing of the life it has. */
 static void take_dead(const struct cache *c, uint32_t from, uint32_t count)
 {
 	struct cn *cn = c->cn;
@@ -94,11 +112,8 @@ static void take_dead(const struct cache *c, uint32_t from, uint32_t count)
 	const uint64_t *dead = (const uint64_t *)(const void *)c->evict->regroup.read;
 
 	for (uint32_t i = 0; i < count; i++)
-		for (uint32_t k = 0; k < words; k++)
-			if (dead[i * words + k]) {
-				cn_learn_dead(cn, from + i, dead + i * words);
-				break;
-			}
+		cn_learn_dead(cn, from + i, chunk_generation(cn_map(cn, from + i)),
+			      dead + i * words);
 }
 
 uint32_t compact_learn_op(struct cache *c, struct fab_op *op)
@@ -170,12 +185,13 @@ static int choose(struct cache *c, uint32_t dead_percent, struct ring_claimed *g
 	c->compact_from = (c->compact_from + 1) % stride;
 	for (uint32_t chunk = c->compact_from; chunk < n; chunk += stride) {
 		uint64_t seen = cn_map(cn, chunk);
-		uint32_t has = cn_members(cn, chunk), died = cn_dead_count(cn, chunk);
+		uint32_t has = cn_members(cn, chunk);
+		uint32_t died = cn_dead_count(cn, chunk, chunk_generation(seen));
 
 		if (chunk_state(seen) == CHUNK_QUEUED && died <= has) {
 			members += has;
 			dead += died;
-			if (compact_is_worth(cn, chunk, has))
+			if (is_worth(died, has))
 				prefer(&any, worth(cn, seen, died, has), seen, chunk);
 			if (died * 100 >= has * COMPACT_DEAD_PERCENT)
 				prefer(&mostly, worth(cn, seen, died, has), seen, chunk);
@@ -196,44 +212,56 @@ static int choose(struct cache *c, uint32_t dead_percent, struct ring_claimed *g
 	return 1;
 }
 
-/* Publish what this node saw die in a chunk, and learn what the others did. */
-static MAY_WAIT int publish(struct cache *c, uint32_t chunk)
+/* Of the dead words of a chunk, from *from on; *from receives how far that went. */
+static MAY_WAIT int publish_some(struct cache *c, uint32_t chunk, uint32_t generation,
+				 uint32_t *from)
 {
 	struct cn *cn = c->cn;
-	const struct plan *p = &cn->pool->plan;
-	uint64_t words[LAYOUT_GROUP_OBJECTS_MAX / 64];
-	struct fab_op ops[LAYOUT_GROUP_OBJECTS_MAX / 64];
-
-	cn_take_news(cn, chunk, words);
-	for (uint32_t i = 0; i < cn->dead_words; i++)
-		ops[i] = fab_faa(FAB_COMPACTION, plan_dead_address(p, chunk) + 8 * (uint64_t)i,
-				 words[i]);
+	struct fab_op ops[PUBLISH_WORDS];
+	uint32_t which[PUBLISH_WORDS], n = 0;
 	/* Where they are READ anyway nobody waits: what is lost is taken for alive until it is
 	 * evicted. */
-	if (compact_bounds_dead(c)) {
-		for (uint32_t i = 0; i < cn->dead_words; i++)
-			ops[i].flags |= FAB_DETACHED;
-		return flow_run(c->worker, ops, cn->dead_words);
-	}
-	int status = flow_run(c->worker, ops, cn->dead_words);
+	int waits = !compact_bounds_dead(c);
 
-	for (uint32_t i = 0; i < cn->dead_words; i++)
-		words[i] |= ops[i].old;
-	if (!status)
-		cn_learn_dead(cn, chunk, words);
+	for (; *from < cn->dead_words && n < PUBLISH_WORDS; ++*from) {
+		uint64_t news = cn_take_news(cn, chunk, generation, *from);
+
+		if (!news && !waits)
+			continue;
+		which[n] = *from;
+		ops[n] =
+		    fab_faa(FAB_COMPACTION,
+			    plan_dead_address(&cn->pool->plan, chunk) + 8 * (uint64_t)*from, news);
+		ops[n].flags |= waits ? 0 : FAB_DETACHED;
+		n++;
+	}
+	int status = n ? flow_run(c->worker, ops, n) : 0;
+
+	for (uint32_t i = 0; i < n && !status && waits; i++)
+		cn_learn_dead_word(cn, chunk, generation, which[i], ops[i].old);
+	return status;
+}
+
+/* Publish what this node saw die in a life of a chunk, and learn what the others did. */
+static MAY_WAIT int publish(struct cache *c, uint32_t chunk, uint32_t generation)
+{
+	int status = 0;
+
+	for (uint32_t at = 0; at < c->cn->dead_words && !status;)
+		status = publish_some(c, chunk, generation, &at);
 	return status;
 }
 
 int cache_note_dead(struct cache *c, uint32_t chunk, uint32_t generation, uint32_t sn)
 {
 	struct cn *cn = c->cn;
-
-	uint32_t share = compact_bounds_dead(c) ? PUBLISH_SHARE_BOUNDED : PUBLISH_SHARE;
+	uint32_t share = compact_bounds_dead(c) ? PUBLISH_SHARE_BOUNDED : PUBLISH_SHARE, news;
 
 	cn_note_dead(cn, chunk, generation, sn);
-	if (cn_is_alone(cn) || cn_news_count(cn, chunk) * share < cn_members(cn, chunk))
+	if (cn_is_alone(cn))
 		return 0;
-	return publish(c, chunk);
+	news = cn_news_count(cn, chunk, generation);
+	return news && news * share >= cn_members(cn, chunk) ? publish(c, chunk, generation) : 0;
 }
 
 static MAY_WAIT int compact_claimed(struct cache *c, struct evict_scratch *s,
@@ -256,7 +284,8 @@ static MAY_WAIT int compact_claimed(struct cache *c, struct evict_scratch *s,
 		memset(s->rows, 0, p->ofm_row_bytes);
 	twim_decode(p, g->chunk, g->generation, s->twims, g->object_count, s->members);
 	for (uint32_t sn = 0; sn < g->object_count; sn++) {
-		s->keeps[sn] = s->members[sn].units > 0 && !cn_is_dead(cn, g->chunk, sn);
+		s->keeps[sn] =
+		    s->members[sn].units > 0 && !cn_is_dead(cn, g->chunk, g->generation, sn);
 		s->counts[sn] = (uint8_t)min_u64((uint64_t)cn_count(cn, g->chunk, sn) +
 						     ((const uint8_t *)s->rows)[sn],
 						 UINT8_MAX);

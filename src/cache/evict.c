@@ -226,7 +226,7 @@ static MAY_WAIT int spare(struct cache *c, struct evict_scratch *s, uint32_t rin
 	struct regroup_source *src = &s->sources[i];
 	const struct ring_claimed *g = &src->claimed;
 
-	if (!compact_is_worth(c->cn, g->chunk, g->object_count)) {
+	if (!compact_is_worth(c->cn, g)) {
 		int status = requeue(c, src, ring, g->segment);
 
 		c->count.groups_spared += (uint64_t)src->freed;
@@ -236,7 +236,7 @@ static MAY_WAIT int spare(struct cache *c, struct evict_scratch *s, uint32_t rin
 
 	for (uint32_t sn = 0; sn < g->object_count; sn++)
 		s->groups[i].keep[sn] =
-		    src->members[sn].units > 0 && !cn_is_dead(c->cn, g->chunk, sn);
+		    src->members[sn].units > 0 && !cn_is_dead(c->cn, g->chunk, g->generation, sn);
 	c->count.groups_compacted++;
 	return regroup_move(c, &s->regroup, src, ring == RING_MAIN ? compact_stream(c, seen) : ring,
 			    FAB_COMPACTION);

@@ -18,8 +18,8 @@ struct evict_scratch {
 	uint8_t *keeps;		     /* [RING_CLAIM_MAX][group_objects] */
 	uint8_t *trial_counts;	     /* [RING_CLAIM_MAX][group_objects] for a trial judgement */
 	struct policy_group trial[RING_CLAIM_MAX];
-	uint64_t dead[RING_CLAIM_MAX][LAYOUT_GROUP_OBJECTS_MAX / 64]; /* as READ */
-	struct layout_registry *lines;				      /* [cn_max] */
+	uint64_t dead[RING_CLAIM_MAX][LAYOUT_DEAD_WORDS_MAX]; /* as READ */
+	struct layout_registry *lines;			      /* [cn_max] */
 	struct ring_view view; /* of ring `viewed`; RING_QUEUES: none */
 	uint32_t viewed;
 	uint8_t alone;	   /* of the batch: no other node counted hits */
@@ -79,7 +79,7 @@ MAY_WAIT int evict_clear_row(struct cache *, struct evict_scratch *, uint64_t ad
 int compact_bounds_dead(const struct cache *);
 
 /* Are so many of the group's members known to be dead that moving the others frees something? */
-int compact_is_worth(const struct cn *, uint32_t chunk, uint32_t object_count);
+int compact_is_worth(const struct cn *, const struct ring_claimed *);
 
 /*
  * The stream for objects bound for main that lived in a group which the map shows so, until they

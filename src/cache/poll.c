@@ -23,7 +23,7 @@
 #define POLL_NODES_MAX 128u /* nodes READ at once */
 #define POLL_ROW_WORDS (LAYOUT_GROUP_OBJECTS_MAX / 8)
 /* Verbs of one group at most: a row and the words of its dead map. */
-#define POLL_GROUP_OPS (POLL_ROW_WORDS + LAYOUT_GROUP_OBJECTS_MAX / 64)
+#define POLL_GROUP_OPS (POLL_ROW_WORDS + LAYOUT_DEAD_WORDS_MAX)
 
 /* Note the filled nodes among count READ from position on; returns the first unsettled one. */
 static uint64_t note_nodes(struct cn *cn, uint32_t ring, uint64_t position, uint64_t count,
@@ -140,8 +140,7 @@ static MAY_WAIT int flush_group(struct cache *c, struct flush *f, uint32_t ring,
 	uint32_t chunk = atomic_load_explicit(&cn->mirror[ring][position & (p->ring_nodes - 1)],
 					      memory_order_relaxed);
 	uint64_t words[POLL_ROW_WORDS];
-	uint32_t which[POLL_ROW_WORDS];
-	uint64_t dead[LAYOUT_GROUP_OBJECTS_MAX / 64];
+	uint32_t which[POLL_ROW_WORDS], generation;
 
 	if (!noted_already(cn, ring, position))
 		return 0; /* skipped, or claimed from the middle */
@@ -165,11 +164,14 @@ static MAY_WAIT int flush_group(struct cache *c, struct flush *f, uint32_t ring,
 		    FAB_HOTNESS, plan_ofm_row_address(p, ring, position) + 8 * (uint64_t)which[i],
 		    words[i]);
 	/* Whoever evicts the group should know its dead, too. */
-	cn_take_news(cn, chunk, dead);
-	for (uint32_t i = 0; i < cn->dead_words; i++)
-		if (dead[i])
+	generation = chunk_generation(cn_map(cn, chunk));
+	for (uint32_t i = 0; i < cn->dead_words; i++) {
+		uint64_t news = cn_take_news(cn, chunk, generation, i);
+
+		if (news)
 			f->ops[f->count++] = fab_faa(
-			    FAB_HOTNESS, plan_dead_address(p, chunk) + 8 * (uint64_t)i, dead[i]);
+			    FAB_HOTNESS, plan_dead_address(p, chunk) + 8 * (uint64_t)i, news);
+	}
 	return 0;
 }
 

@@ -59,7 +59,7 @@ static uint32_t free_ops(const struct cache *c, const struct regroup_source *s,
 			 enum fab_purpose purpose, struct fab_op *ops)
 {
 	const struct pool *pool = c->cn->pool;
-	static const uint64_t zeroes[LAYOUT_GROUP_OBJECTS_MAX / 64];
+	static const uint64_t zeroes[LAYOUT_DEAD_WORDS_MAX];
 
 	ops[0] = fab_cas(purpose, plan_chunk_word_address(&pool->plan, s->claimed.chunk),
 			 s->claimed.word, freed_word(c, s));

@@ -369,19 +369,19 @@ static void check_twim(struct check *c)
 	}
 }
 
-/* The dead map is a hint: a bit that is set for a live member costs that object its place. */
+/* A live member that the dead map names would lose its place. */
 static MAY_WAIT int count_dead_bits(struct check *c)
 {
 	const struct check_content *t = &c->content;
-	uint64_t words[LAYOUT_GROUP_OBJECTS_MAX / 64];
+	uint64_t words[LAYOUT_DEAD_WORDS_MAX];
 	int status = check_read(c, plan_dead_address(c->plan, t->chunk), words,
 				8 * (uint64_t)plan_dead_words(c->plan));
 
 	for (uint32_t sn = 0; sn < t->object_count && !status; sn++) {
-		uint64_t bit = words[sn / 64] >> (sn % 64) & 1;
+		unsigned named = (unsigned)dead_words_name(words, chunk_generation(t->word), sn);
 
-		c->out->dead_bits += bit;
-		c->out->dead_bits_wrong += bit & t->live[sn];
+		c->out->dead_bits += named;
+		c->out->dead_bits_wrong += named & t->live[sn];
 	}
 	return status;
 }

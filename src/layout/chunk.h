@@ -1,5 +1,5 @@
 /*
- * chunk.h: the word of a chunk in the chunk table, and the TWIM at its end.
+ * chunk.h: the word of a chunk in the chunk table, its dead words, and the TWIM at its end.
  *
  * Part of the layout, whose picture is in layout.h.  Pure.
  */
@@ -113,6 +113,58 @@ static inline uint64_t chunk_pack_evicting(uint32_t owner, uint32_t ring, uint32
 static inline uint64_t chunk_pack_part(uint32_t generation, uint64_t slot)
 {
 	return chunk_pack(CHUNK_PART, 0, 0, generation, slot);
+}
+
+/* ---- dead word ---------------------------------------------------------------------------- */
+
+/*
+ *   BITS   FIELD
+ *   0-31   members that lost their slot: SN % 32 of word SN / 32
+ *   32-63  the sum, modulo 2^32, of the mark of the life in which each was seen to die
+ *
+ * Deaths are added by FAA, which looks at nothing: it may come when the chunk has been freed and
+ * lives again.  So a word is believed only if its sum is what so many deaths in this life make.
+ *
+ * Proof.  In a life of mark m the word holds A, the deaths of this life, each once, and B, those of
+ * another one of mark m', added late, with a >= 0 and b > 0 bits.  Their sum a m + b m' is taken
+ * for that of n m, where n bits are set: n = a + b - k with k the carries, and a carry out of bit
+ * 31 adds 1 to the sum.  Marks are 2^24 and a generation, so b (m - m') lies between -2^19 and 2^19
+ * and is not 0.  With k = 0 the sums differ by just that.  With 1 <= k < 64 they differ by k m,
+ * which is at least 2^24 and less than 2^30 + 2^20, but for less than 2^19 + 1.  Neither is 0
+ * modulo 2^32. The same holds for late deaths of several lives, up to 2^10 of them, as long as
+ * those lives are older and generations have not wrapped in between; where they have, a sum that
+ * fits is a coincidence of numbers.
+ */
+#define DEAD_WORD_MEMBERS     32u
+#define LAYOUT_DEAD_WORDS_MAX (LAYOUT_GROUP_OBJECTS_MAX / DEAD_WORD_MEMBERS)
+#define DEAD_MARK	      (1u << 24)
+
+/* The sum that so many deaths in a life make. */
+static inline uint32_t dead_word_sum(uint32_t generation, uint32_t members)
+{
+	return (uint32_t)__builtin_popcount(members) * (DEAD_MARK + generation);
+}
+
+/* What to add for those members. */
+static inline uint64_t dead_word_pack(uint32_t generation, uint32_t members)
+{
+	return (uint64_t)dead_word_sum(generation, members) << 32 | members;
+}
+
+/* Who died in that life; none if something else was added, too. */
+static inline uint32_t dead_word_members(uint64_t word, uint32_t generation)
+{
+	uint32_t members = (uint32_t)word;
+
+	return word >> 32 == dead_word_sum(generation, members) ? members : 0;
+}
+
+/* Is a member among those whom the words of its chunk name? */
+static inline int dead_words_name(const uint64_t *words, uint32_t generation, uint32_t sn)
+{
+	return (int)(dead_word_members(words[sn / DEAD_WORD_MEMBERS], generation) >>
+			 (sn % DEAD_WORD_MEMBERS) &
+		     1);
 }
 
 /* ---- TWIM --------------------------------------------------------------------------------- */

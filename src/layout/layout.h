@@ -9,7 +9,7 @@
  *
  *   word.h      sizes, bits of a word, generations
  *   rings.h     cursors, fence, ring nodes
- *   chunk.h     chunk word, TWIM
+ *   chunk.h     chunk word, dead words, TWIM
  *   slot.h      index word, group word
  *   object.h    objects and parts
  *   registry.h  a compute node's line
@@ -26,7 +26,7 @@
  *   registry     64 x cn_max                  one line per compute node
  *   stats        256 x cn_max                 one line of counters per compute node (stats.h)
  *   chunk table  8 x chunk_count              one word per chunk, the point of truth
- *   dead map     8 x dead_words x chunk_count one bit per object that lost its slot
+ *   dead map     8 x dead_words x chunk_count which objects lost their slot, and in which life
  *   rings        3 x 8 x ring_nodes           small, main, free
  *   index        bucket_bytes x (buckets + 1) slots; the last bucket is the overflow bucket
  *   chunks       chunk_bytes x chunk_count    objects from the front, TWIM from the back; or one
@@ -44,9 +44,9 @@
  *   registry     the id word by CAS; the rest by WRITE of its owner alone.
  *   stats        FAA; the first word of a line also by WRITE of the node that joins with the id.
  *   chunk word   CAS only, from the exact word seen.  Who wins the CAS owns the chunk.
- *   dead word    FAA of the bits of members a CN saw die, each bit by the one CN that won its
- *                slot's CAS, so no addition carries; zeroed with the free of the chunk.  A hint:
- *                a bit that is wrong costs an object its place, never its correctness.
+ *   dead word    FAA of the members a CN saw die and of the life they died in, each by the one CN
+ *                that won its slot's CAS; zeroed with the free of the chunk.  What is added after
+ *                that shows (chunk.h), and then nothing in the word is believed.
  *   ring node    CAS only.  A node is a hint; the chunk word decides.
  *   index word   CAS only, from the exact word seen.
  *   group word   (16-byte slots) detached WRITE after the CAS of its index word; a hint that

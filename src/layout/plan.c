@@ -56,6 +56,8 @@ uint64_t layout_fingerprint(void)
 	    CHUNK_POSITION_BITS,
 	    CHUNK_STATES,
 	    NODE_CYCLE_COUNT,
+	    DEAD_WORD_MEMBERS,
+	    DEAD_MARK,
 	    TWIM_BYTES,
 	    LAYOUT_OBJECT_HEADER_BYTES,
 	    INDEX_BLOCKS_HEAD,

@@ -82,7 +82,7 @@ struct plan_wish {
  * share of mean / median (with their headers).  1.25 seals 99.5 % full on Meta's four published
  * mixes, which draw each size for itself; but where small ones come in bursts (a block trace of
  * CloudPhysics) 1.25 gives .93 to .94, and 2.5 .97.  It is not free: each costs a byte of OFM and
- * two bits for a chunk in every compute node, and a bit on the memory node.
+ * four bits for a chunk in every compute node, and two on the memory node.
  */
 #define PLAN_GROUP_SPARE_PERCENT 250u
 /* Limits above the expected count are multiples of this: a dead map has whole words. */
@@ -244,7 +244,7 @@ static inline uint64_t plan_chunk_word_address(const struct plan *p, uint32_t ch
 /* Words of the dead map that one chunk has. */
 static inline uint32_t plan_dead_words(const struct plan *p)
 {
-	return (p->group_objects + 63) / 64;
+	return (p->group_objects + DEAD_WORD_MEMBERS - 1) / DEAD_WORD_MEMBERS;
 }
 
 static inline uint64_t plan_dead_address(const struct plan *p, uint32_t chunk)

@@ -13,7 +13,7 @@ void plan_regions(const struct plan *p, struct plan_region out[PLAN_REGIONS])
 	    {"registry", "a line for each compute node", p->stats_offset - p->registry_offset},
 	    {"stats", "counters of the compute nodes", p->chunk_table_offset - p->stats_offset},
 	    {"chunk_table", "a word for each chunk", p->dead_offset - p->chunk_table_offset},
-	    {"dead_map", "a bit for each object that lost its slot",
+	    {"dead_map", "which objects lost their slot, and in which life",
 	     p->ring_offset[RING_SMALL] - p->dead_offset},
 	    {"rings", "nodes of the three rings", rings},
 	    {"index", "slots, in use or free or ghosts", p->chunks_offset - p->index_offset},

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC   0x314c4f4f50475246u /* "FRGPOOL1" as it lies in memory */
-#define LAYOUT_VERSION 7u
+#define LAYOUT_VERSION 8u
 
 #define LAYOUT_SUPERBLOCK_BYTES 12288u
 #define LAYOUT_CURSORS_BYTES	64u

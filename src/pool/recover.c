@@ -92,7 +92,7 @@ int recover_move_chunk(struct recover *r, struct worker *w, uint32_t ring,
 int recover_free_chunk(struct recover *r, struct worker *w, uint32_t chunk, uint64_t word,
 		       uint64_t *done, struct recover_report *report)
 {
-	static const uint64_t nobody_dead[LAYOUT_GROUP_OBJECTS_MAX / 64];
+	static const uint64_t nobody_dead[LAYOUT_DEAD_WORDS_MAX];
 	const struct plan *p = &r->pool->plan;
 	struct fab_op op = fab_write(FAB_CONTROL, plan_dead_address(p, chunk), nobody_dead,
 				     8 * plan_dead_words(p));

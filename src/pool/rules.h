@@ -60,6 +60,7 @@
 	RULE(REGROUP_WRITES_FIRST, "the copy lands before the slot points to it")                  \
 	RULE(MOVES_HAVE_ROOM,                                                                      \
 	     "a chunk to spare takes what is moved, so that none is out of sight")                 \
+	RULE(DEAD_OF_THIS_LIFE, "deaths count only in the life of a chunk they were seen in")      \
 	RULE(ROW_CLEARED_EXACTLY,                                                                  \
 	     "an OFM word that may still change is cleared by CAS from what was READ")             \
 	RULE(FLUSH_CAPPED, "a CN adds at most 85 / cn_max per counter and position")               \

@@ -23,7 +23,7 @@ struct group_read {
 	uint64_t node;
 	uint64_t word, after; /* of its chunk, before and after the rest was READ */
 	uint64_t twim[LAYOUT_GROUP_OBJECTS_MAX];
-	uint64_t dead[LAYOUT_GROUP_OBJECTS_MAX / 64];
+	uint64_t dead[LAYOUT_DEAD_WORDS_MAX];
 };
 
 /* Scratch of one look. */
@@ -85,7 +85,8 @@ static void add_group(struct look *k, const struct group_read *g, struct space *
 		uint64_t bytes =
 		    (uint64_t)twim_units(g->twim[plan_twim_index(sn, n)]) * LAYOUT_UNIT_BYTES;
 
-		if (k->members[sn].units == 0 || g->dead[sn / 64] >> (sn % 64) & 1) {
+		if (k->members[sn].units == 0 ||
+		    dead_words_name(g->dead, chunk_generation(g->word), sn)) {
 			s->dead_members++;
 			s->dead_bytes += bytes;
 		}

@@ -83,6 +83,7 @@ static const struct mutation mutations[] = {
     FOUND(REGROUP_VERIFIES, "damaged-regroup", EXPLORE, 100),
     FOUND(REGROUP_WRITES_FIRST, "regroup-get", KILL, 10000),
     FOUND(MOVES_HAVE_ROOM, "move-get", EXPLORE, 100),
+    FOUND(DEAD_OF_THIS_LIFE, "compact-set", EXPLORE, 1000),
     REASON(ROW_CLEARED_EXACTLY,
 	   "precision either way: a WRITE of zeroes erases what was flushed late, and so does the "
 	   "CAS that is tried again from the word it met, only that it gives up after four tries "

@@ -7,6 +7,7 @@
 
 #include "cache_world.h"
 #include "check/check.h"
+#include "pool/object.h"
 
 struct exam {
 	const struct cache_world *cw;
@@ -170,6 +171,44 @@ static int check_words(const struct exam *e)
 	return 0;
 }
 
+/* Does the dead map name that member, or a CN that lives believe that it is dead? */
+static bool taken_for_dead(const struct exam *e, uint32_t chunk, uint32_t generation, uint32_t sn)
+{
+	uint64_t words[LAYOUT_DEAD_WORDS_MAX];
+
+	memcpy(words, e->memory + plan_dead_address(e->p, chunk), 8 * plan_dead_words(e->p));
+	for (uint32_t i = 0; i < e->cw->cn_count; i++)
+		if (world_cn_lives(e->cw, e->s, i) &&
+		    cn_is_dead(&e->cw->cns[i], chunk, generation, sn))
+			return true;
+	if (pool_rule(&e->cw->pool, RULE_DEAD_OF_THIS_LIFE))
+		return dead_words_name(words, generation, sn);
+	return words[sn / DEAD_WORD_MEMBERS] >> (sn % DEAD_WORD_MEMBERS) & 1;
+}
+
+/* Nobody takes what a slot points to for dead: it would be left behind when its group moves. */
+static int check_dead(const struct exam *e)
+{
+	for (uint64_t slot = 0; slot < plan_slot_count(e->p); slot++) {
+		uint64_t word = word_at(e, plan_slot_address(e->p, slot));
+
+		if (!index_is_object(word) ||
+		    plan_chunk_of_pointer(e->p, index_pointer(word)) >= e->p->chunk_count)
+			continue;
+		uint32_t chunk = plan_chunk_of_pointer(e->p, index_pointer(word));
+		uint32_t generation = chunk_generation(chunk_word(e, chunk));
+		const struct layout_object *h =
+		    object_header(e->memory + index_object_address(word));
+
+		if (index_generations_behind(e->p, word, generation) == 0 &&
+		    h->generation == generation && h->sn < e->p->group_objects &&
+		    taken_for_dead(e, chunk, generation, h->sn))
+			return FAULT(e, "slot %llu points to SN %u of chunk %u, taken for dead",
+				     (unsigned long long)slot, h->sn, chunk);
+	}
+	return 0;
+}
+
 static struct exam exam_of(const struct cache_world *cw, struct sim *s, char *why, size_t why_bytes)
 {
 	return (struct exam){.cw = cw,
@@ -207,6 +246,8 @@ int world_examine(const struct cache_world *cw, struct sim *s, char *why, size_t
 		status = check_hands(&e);
 	if (!status)
 		status = check_words(&e);
+	if (!status)
+		status = check_dead(&e);
 	return status ? status : check_all(&e, s, dead_cns(&e));
 }
 
@@ -223,5 +264,7 @@ int world_examine_recovered(const struct cache_world *cw, struct sim *s, char *w
 		status = check_hands(&e);
 	if (!status)
 		status = check_words(&e);
+	if (!status)
+		status = check_dead(&e);
 	return status ? status : check_all(&e, s, 0);
 }

@@ -363,6 +363,54 @@ static void test_part_word(void **state)
 	}
 }
 
+static void test_dead_word(void **state)
+{
+	assert_int_equal(DEAD_WORD_MEMBERS, 32);
+	assert_int_equal(LAYOUT_DEAD_WORDS_MAX, 16);
+	assert_true(dead_word_pack(0x2345, 0x80000011) == UINT64_C(0x030069cf80000011));
+	for (int i = 0; i < ROUNDS; i++) {
+		uint32_t generation = field(14), first = field(32), second = field(32) & ~first;
+		/* Each once, in any order and with whatever else. */
+		uint64_t words[2] = {0, dead_word_pack(generation, first) +
+					    dead_word_pack(generation, second)};
+
+		assert_int_equal(dead_word_members(words[1], generation), first | second);
+		for (uint32_t sn = 32; sn < 64; sn++)
+			assert_int_equal(dead_words_name(words, generation, sn),
+					 (first | second) >> (sn - 32) & 1);
+	}
+}
+
+/* Deaths of older lives, whatever those of this one are, carries and all. */
+static void test_late_deaths(void **state)
+{
+	for (int i = 0; i < 100 * ROUNDS; i++) {
+		uint32_t generation = field(14), lives = 1 + field(2);
+		/* Few and many. */
+		uint32_t own = field(32) & (field(1) ? field(32) & field(32) : UINT32_MAX);
+		uint64_t word = dead_word_pack(generation, own);
+
+		for (uint32_t k = 0; k < lives; k++) {
+			uint32_t late = 1u << field(5) | (field(1) ? field(32) : 0);
+
+			if (generation > 0)
+				word +=
+				    dead_word_pack((uint32_t)prng_below(&prng, generation), late);
+		}
+		if (generation > 0)
+			assert_int_equal(dead_word_members(word, generation), 0);
+	}
+	/* One late life may also be of before the generations wrapped: any but this one. */
+	for (uint32_t other = 0; other < LAYOUT_GENERATION_COUNT; other++) {
+		uint32_t late = 1u << field(5) | field(32);
+		uint32_t generation = (other + 1 + field(13)) % LAYOUT_GENERATION_COUNT;
+		uint64_t word = dead_word_pack(other, late) +
+				dead_word_pack(generation, field(1) ? field(32) : 0);
+
+		assert_int_equal(dead_word_members(word, generation), 0);
+	}
+}
+
 static void test_registry_word(void **state)
 {
 	assert_true(registry_pack(1, 2, 3) == (UINT64_C(1) << 62 | UINT64_C(2) << 32 | 3));
@@ -392,7 +440,8 @@ int main(void)
 	    cmocka_unit_test(test_group_word),	     cmocka_unit_test(test_node_word),
 	    cmocka_unit_test(test_chunk_word),	     cmocka_unit_test(test_twim_entry),
 	    cmocka_unit_test(test_part_word),	     cmocka_unit_test(test_registry_word),
-	    cmocka_unit_test(test_generation_wraps),
+	    cmocka_unit_test(test_generation_wraps), cmocka_unit_test(test_dead_word),
+	    cmocka_unit_test(test_late_deaths),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

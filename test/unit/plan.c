@@ -259,9 +259,9 @@ static void test_spread(void **state)
 	assert_int_equal(even.ofm_rows, 16 * even.window_groups);
 	assert_int_equal(wild.ofm_rows, 4 * wild.window_groups);
 	assert_true(2ull * wild.ofm_rows * wild.ofm_row_bytes <= PLAN_HOT_BYTES_MAX);
-	/* 7 words of dead map a chunk of 64 objects, and no more. */
+	/* 14 words of dead map a chunk of 64 objects, and no more. */
 	assert_true(plan_metadata_bytes(&wild) - plan_metadata_bytes(&even) <=
-		    7 * 8ull * even.chunk_count + PLAN_HOT_BYTES_MAX);
+		    14 * 8ull * even.chunk_count + PLAN_HOT_BYTES_MAX);
 }
 
 static void test_refused(void **state)
