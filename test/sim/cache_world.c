@@ -17,6 +17,7 @@
 
 uint32_t world_key_index(char letter)
 {
+	assert(isalpha((unsigned char)letter));
 	return islower((unsigned char)letter) ? (uint32_t)(letter - 'a')
 					      : 26 + (uint32_t)(letter - 'A');
 }

@@ -401,7 +401,7 @@ static void run_fillers(struct cache_world *cw, struct world_worker *ww, uint64_
 
 static bool has_key(char verb)
 {
-	return verb != 'Y' && verb != 'F' && verb != '+';
+	return !strchr("YFQ+", verb);
 }
 
 void world_worker(void *context, struct worker *w)
