@@ -18,6 +18,7 @@ import threading
 import time
 
 from harness import FORGE, PATIENCE_S, Node, Skip, case, main
+from loaded import compute_nodes
 
 # Offsets of the superblock (src/layout/plan.h).
 MAGIC, VERSION, STATE, FINGERPRINT, POOL_ID, PLAN = 0, 8, 12, 16, 24, 48
@@ -234,7 +235,7 @@ def a_node_is_stopped_while_it_makes_its_pool(t):
         while not os.path.exists(t.pool):
             assert node.poll() is None
         node.send_signal(number)
-        out, err = node.communicate(timeout=60)
+        out, err = node.communicate(timeout=PATIENCE_S)
         assert node.returncode == 0 and out == b"" and b"stopped by a signal" in err, (node.returncode, out, err)
         assert not os.path.exists(t.pool), "something is left behind"
 
@@ -248,12 +249,14 @@ def pool_truncated_in_use(t):
     assert node.end() == 2 and b"cut short while in use" in node.err, node.err
     node = t.node("--size", "4M", "--force")
     bench = subprocess.Popen([FORGE, "bench", "--pool", t.pool, "--seconds", "1h", "--keys",
-                              "1000", "--progress"], stderr=subprocess.PIPE,
+                              "1000", "--processes", "1"], stderr=subprocess.PIPE,
                              stdout=subprocess.PIPE, env=t.env)
     t.processes.append(bench)
-    assert bench.stderr.read(1)
+    # Who is only just mapping it says something else.
+    while not any(line["chunks_held"] for line in compute_nodes(t)):
+        assert bench.poll() is None, bench.communicate()
     os.truncate(t.pool, 4096)
-    _, err = bench.communicate(timeout=60)
+    _, err = bench.communicate(timeout=PATIENCE_S)
     assert bench.returncode == 1 and b"cut short while in use" in err, (bench.returncode, err)
     node.end(signal.SIGKILL)
 
@@ -461,10 +464,14 @@ def more_compute_nodes_than_ids_behind_a_socket(t):
     node = t.node("--size", "24M", "--listen", "tcp://127.0.0.1:0")
     t.pool = node.listens[0]
     began = time.monotonic()
+    t.on_pool("bench", "-P", "32", "-n", "100", "-k", "100").expect(0)
+    all_fit = time.monotonic() - began
+    began = time.monotonic()
     t.on_pool("bench", "-P", "40", "-n", "100", "-k", "100").expect(
         1, None, ("all 32 compute-node ids", "--cn-max"))
     took = time.monotonic() - began
-    assert took < 10, took
+    # As many processes take longer on a host that is busy or whose programs are sanitized.
+    assert took < 5 + 4 * all_fit, (took, all_fit)
 
 
 @case
