@@ -187,7 +187,8 @@ def attached(t):
 
 @BOTH
 def a_killed_client_is_recovered(t):
-    serve(t, "--size", "8M", "--cn-max", "4")
+    # By the end of its connections, not by its silence.
+    serve(t, "--size", "8M", "--cn-max", "4", "--client-timeout", "1h")
     t.on_pool("set", "other", "1").expect(0)
     for _ in range(3):
         bench = start_bench(t, t.url + PATIENT)
@@ -198,17 +199,15 @@ def a_killed_client_is_recovered(t):
         for pid in (*map(int, children), bench.pid):
             os.kill(pid, signal.SIGKILL)
         bench.communicate(timeout=PATIENCE_S)
-        start = time.monotonic()
         wait_until(lambda: not t.on_pool("stat", "--json").json()["compute_nodes"],
                    "the dead client was not recovered")
-        assert time.monotonic() - start < 5
         clean(t)
 
 
 @BOTH
 def a_client_that_sleeps_is_not_dead(t):
     serve(t, "--size", "8M")
-    bench = start_bench(t, t.url + "?timeout=2s", "--processes", "1")
+    bench = start_bench(t, t.url + "?timeout=5s", "--processes", "1")
     other = start_bench(t, t.pool, "--processes", "1", others=1)
     before = {n["cn"]: n["pid"] for n in attached(t)}
     assert len(before) == 2, before
@@ -216,7 +215,7 @@ def a_client_that_sleeps_is_not_dead(t):
                                            check=False).stdout.split()] + [bench.pid]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
-    time.sleep(3)  # longer than its deadline, and than anybody waits for anything
+    time.sleep(6)  # longer than its deadline
     assert {n["cn"]: n["pid"] for n in attached(t)} == before, "a sleeper was taken for dead"
     for pid in pids:
         os.kill(pid, signal.SIGCONT)
@@ -232,13 +231,11 @@ def a_client_that_sleeps_is_not_dead(t):
 def a_node_that_is_killed_fails_what_waits(t):
     node = serve(t, "--size", "8M", "--keep")
     t.on_pool("set", "stays", "here").expect(0)
-    bench = start_bench(t, t.url + PATIENT, "--threads", "2")
-    start = time.monotonic()
+    # By the end of its connections: for the deadline nobody here has the patience.
+    bench = start_bench(t, t.url + "?timeout=1h", "--threads", "2")
     node.end(signal.SIGKILL)
     _, err = bench.communicate(timeout=PATIENCE_S)
-    took = time.monotonic() - start
     assert bench.returncode == 1 and b"memory node is gone" in err, (bench.returncode, err)
-    assert took < 2, took
     on_url(t, "get", "stays").expect(2, b"", t.url.removeprefix("tcp://").removeprefix("unix:"))
     node = serve(t)
     assert attached(t) == []
@@ -250,16 +247,12 @@ def a_node_that_is_killed_fails_what_waits(t):
 def a_node_that_stops_answering_is_lost_in_time(t):
     node = serve(t, "--size", "8M")
     on_url(t, "set", "k", "v").expect(0)
-    bench = start_bench(t, t.url + "?timeout=1s")
+    # By the deadline: a node that is stopped ends no connection, ever.
+    bench = start_bench(t, t.url + "?timeout=3s")
     node.process.send_signal(signal.SIGSTOP)
-    start = time.monotonic()
     _, err = bench.communicate(timeout=PATIENCE_S)
-    took = time.monotonic() - start
     assert bench.returncode == 1 and b"memory node is gone" in err, (bench.returncode, err)
-    assert took < 5, took
-    start = time.monotonic()
     t.forge("get", "--pool", t.url + "?timeout=1s", "k").expect(2, b"", "forge")
-    assert time.monotonic() - start < 5
     node.process.send_signal(signal.SIGCONT)
     wait_until(lambda: attached(t) == [], "the client that gave up is still registered")
     on_url(t, "get", "k")
@@ -272,11 +265,11 @@ def time_in_which_nobody_runs_is_no_deadline(t):
     node = serve(t, "--size", "8M")
     on_url(t, "set", "k", "v").expect(0)
     node.process.send_signal(signal.SIGSTOP)
-    get = subprocess.Popen([FORGE, "get", "--pool", t.url + "?timeout=2s", "k"],
+    get = subprocess.Popen([FORGE, "get", "--pool", t.url + "?timeout=5s", "k"],
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     time.sleep(0.5)  # by now it waits for its welcome
     get.send_signal(signal.SIGSTOP)
-    time.sleep(3)
+    time.sleep(6)
     get.send_signal(signal.SIGCONT)
     time.sleep(0.5)  # and has noticed by now what time it is
     node.process.send_signal(signal.SIGCONT)
@@ -318,16 +311,27 @@ def clocks_that_differ(t):
         probe = subprocess.run([*apart, "true"], stderr=subprocess.PIPE, check=False)
         if probe.returncode:
             raise Skip(f"no time namespace here: {probe.stderr.decode()}")
-        far = [*apart, FORGE]
-        subprocess.run([*far, "set", "--pool", t.url, "--ttl", "700ms", "short", "2"], check=True)
-        start = time.monotonic()
+        far, name = [*apart, FORGE], t.url + PATIENT
         get = [FORGE, "get", "--pool", t.pool, "short"]
-        assert subprocess.run(get, stdout=subprocess.PIPE, check=False).stdout == b"2"
-        assert subprocess.run([*far, "get", "--pool", t.url, "long"], stdout=subprocess.PIPE,
+        ttl_s, in_time = 0.5, False
+        while not in_time:  # longer where a host is so busy that it may be over before one looks
+            ttl_s *= 2
+            assert ttl_s < PATIENCE_S, "it expires at once"
+            start = time.monotonic()
+            subprocess.run([*far, "set", "--pool", name, "--ttl", f"{ttl_s * 1000:.0f}ms", "short", "2"],
+                           check=True)
+            set_at = time.monotonic()
+            found = subprocess.run(get, stdout=subprocess.PIPE, check=False).stdout
+            in_time = time.monotonic() - start < ttl_s - 0.1
+        assert found == b"2", "it expires too early"
+        assert subprocess.run([*far, "get", "--pool", name, "long"], stdout=subprocess.PIPE,
                               check=True).stdout == b"1"
-        wait_until(lambda: subprocess.run(get, stdout=subprocess.PIPE, check=False).returncode == 1,
-                   "it does not expire")
-        assert 0.4 < time.monotonic() - start < 2, time.monotonic() - start
+        looked_at = set_at
+        while subprocess.run(get, stdout=subprocess.PIPE, check=False).returncode != 1:
+            # By the client's clock it would be 30 s off at least; nothing bounds how long a look takes.
+            assert looked_at < set_at + ttl_s + 20, "it expires too late"
+            looked_at = time.monotonic()
+        assert time.monotonic() - start > ttl_s - 0.1, "it expires too early"
     clean(t)
 
 
@@ -359,10 +363,9 @@ def errors_name_the_remedy(t):
             thread = threading.Thread(target=answer, daemon=True)
             thread.start()
             port = listener.getsockname()[1]
-            start = time.monotonic()
+            # Neither ends the connection.
             t.forge("get", "--pool", f"tcp://127.0.0.1:{port}?timeout=200ms", "k") \
                 .expect(2, b"", str(port))
-            assert time.monotonic() - start < 5
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
             for connection in held:

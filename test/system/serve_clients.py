@@ -203,19 +203,28 @@ def who_sends_on_after_quit_is_forgotten(t):
 def what_has_come_in_time_is_served(t):
     """However late its server is: who has sent before the time was over is not idle."""
     s = Server(t, "-m", "16", "-t", "2", "--idle-timeout", "2s")
-    ends = [s.connect() for _ in range(8)]
-    silent = s.connect()
-    for c in ends + [silent]:
-        c.say(b"", b"")
-    start = time.monotonic()
-    with Stopped(s):
-        time.sleep(1.3)  # until it is time for the server to look who is idle
+
+    def try_it():
+        """Whether they themselves, on a busy host, were in time."""
+        start = time.monotonic()
+        ends = [s.connect() for _ in range(8)]
+        silent = s.connect()
+        for c in ends + [silent]:
+            c.say(b"", b"")
+        said_at = time.monotonic()
+        with Stopped(s):
+            time.sleep(1.3)  # until it is time for the server to look who is idle
+            for c in ends:
+                c.send(b"mn\r\n")
+            if time.monotonic() - start > 1.9:
+                return False
+            time.sleep(max(0, said_at + 2.3 - time.monotonic()))
         for c in ends:
-            c.send(b"mn\r\n")
-        time.sleep(max(0, start + 2.3 - time.monotonic()))
-    for c in ends:
-        assert c.hear(4) == b"MN\r\n"
-    assert silent.closes() == b""
+            assert c.hear(4) == b"MN\r\n"
+        assert silent.closes() == b""
+        return True
+
+    assert any(try_it() for _ in range(20))
 
 
 @case

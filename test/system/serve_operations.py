@@ -78,10 +78,12 @@ def a_server_says_that_its_node_has_ended(t):
     s.say(b"set a 0 0 1\r\nx\r\n", b"STORED\r\n")
     node.process.kill()
     node.process.communicate()
-    time.sleep(2.5)
+    said = s.process.stderr.readline().decode()
+    assert "its memory node has ended" in said, said
     s.say(b"get a\r\n", b"VALUE a 0 1\r\nx\r\nEND\r\n")
+    time.sleep(1.5)  # in which it would say so once more
     code, err = s.end()
-    assert code == 0 and err.count("its memory node has ended") == 1, (code, err)
+    assert code == 0 and err == "", (code, err)
 
 
 @case
@@ -184,34 +186,52 @@ def connections_have_a_limit(t):
 @case
 def idle_connections_end(t):
     s = Server(t, "-m", "16", "--idle-timeout", "1s")
-    start = time.monotonic()
-    busy, idle = s.connect(), s.connect()
-    while time.monotonic() - start < 2.5:
-        busy.say(b"", b"")
-        time.sleep(0.1)
-    assert idle.closes() == b""
-    busy.say(b"", b"")
+
+    def try_it():
+        """Whether the test itself, on a busy host, was never idle for as long."""
+        busy, idle = s.connect(), s.connect()
+        start = said_at = time.monotonic()
+        while time.monotonic() - start < 2.5:
+            before, said_at = said_at, time.monotonic()
+            if said_at - before > 0.8:
+                return False
+            busy.say(b"", b"")
+            time.sleep(0.1)
+        assert idle.closes() == b""
+        return True
+
+    assert any(try_it() for _ in range(20))
 
 
 @case
 def who_takes_a_reply_slowly_is_not_idle(t):
     """The kernel has room for megabytes, and says nothing for seconds while it is being taken."""
-    s = Server(t, "-m", "32", "--idle-timeout", "1s")
+    s = Server(t, "-m", "32", "--idle-timeout", "2s")
     s.say(b"set big 0 0 900000\r\n" + bytes(900000) + b"\r\n", b"STORED\r\n")
-    slow, asleep = s.connect(), s.connect()
     wanted = 20 * (len(b"VALUE big 0 900000\r\n") + 900000 + len(b"\r\nEND\r\n"))
-    for one in slow, asleep:
-        one.send(20 * b"get big\r\n")
-    start, got = time.monotonic(), 0
-    while time.monotonic() - start < 8:
-        got += len(slow.socket.recv(20000))
-        time.sleep(0.05)
-    while got < wanted:
-        more = len(slow.socket.recv(1 << 20))
-        assert more, f"closed after {got} bytes"
-        got += more
-    # The other one took nothing all the time.
-    assert len(asleep.closes()) < wanted
+
+    def try_it():
+        """Whether the test itself, on a busy host, never took its time for as long."""
+        slow, asleep = s.connect(), s.connect()
+        for one in slow, asleep:
+            one.send(20 * b"get big\r\n")
+        start = took_at = time.monotonic()
+        got = 0
+        while got < wanted:
+            before, took_at = took_at, time.monotonic()
+            if took_at - before > 1.5:
+                return False
+            is_early = took_at - start < 8
+            more = len(slow.socket.recv(20000 if is_early else 1 << 20))
+            assert more, f"closed after {got} bytes"
+            got += more
+            if is_early:
+                time.sleep(0.05)
+        # The other one took nothing all the time.
+        assert len(asleep.closes()) < wanted
+        return True
+
+    assert any(try_it() for _ in range(10))
 
 
 @case
@@ -221,8 +241,7 @@ def a_delayed_flush_comes_and_can_be_replaced(t):
           b"STORED\r\nOK\r\nVALUE a 0 1\r\nx\r\nEND\r\n")
     time.sleep(1.3)
     s.say(b"get a\r\n", b"END\r\n")
-    s.say(b"set a 0 0 1\r\nx\r\nflush_all 1\r\n", b"STORED\r\nOK\r\n")
-    s.say(b"flush_all 1000\r\n", b"OK\r\n")
+    s.say(b"set a 0 0 1\r\nx\r\nflush_all 1\r\nflush_all 1000\r\n", b"STORED\r\nOK\r\nOK\r\n")
     time.sleep(1.3)
     s.say(b"get a\r\n", b"VALUE a 0 1\r\nx\r\nEND\r\n")
     refusing = Server(t, "-m", "16", "-F")
