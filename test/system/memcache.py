@@ -33,7 +33,8 @@ def on_slow_fabric(box, arguments):
             place = "unix:" + box.path(f"node-{next(numbers)}")
             wish += ["--listen", place]
         Node(box, "--pool", pool, *wish)
-        arguments[at:at + 2] = ["--pool", place if LATENCY == "socket" else pool]
+        # On a busy host a node may not run for longer than the usual deadline.
+        arguments[at:at + 2] = ["--pool", place + "?timeout=20s" if LATENCY == "socket" else pool]
     if "--pool" in arguments and LATENCY != "socket":
         arguments[arguments.index("--pool") + 1] += f"?latency={LATENCY}"
     return arguments
@@ -59,7 +60,7 @@ class Server:
             raise AssertionError(f"not ready: {argv}: {self.ready!r} {out!r} {err!r}")
         found = re.search(r"127\.0\.0\.1:(\d+)", self.ready)
         self.port = int(found.group(1)) if found else None
-        self.pool = re.search(r" on (\S+?)(?:\?latency=\w+)?: ", self.ready).group(1)
+        self.pool = re.search(r" on (\S+?)(?:\?(?:latency|timeout)=\w+)?: ", self.ready).group(1)
         box.shm_files.append("/dev/shm" + self.pool.removeprefix("shm:"))
 
     def connect(self):
