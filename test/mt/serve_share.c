@@ -207,10 +207,8 @@ static int open_link(struct user *u, struct link *l)
 	 */
 	setsockopt(l->fd, SOL_SOCKET, SO_RCVBUF, &(int){4096}, sizeof(int));
 	/* The server has room for a number of segments, not of bytes. */
-	if (w->port && u->segment_bytes) {
+	if (w->port && u->segment_bytes)
 		setsockopt(l->fd, IPPROTO_TCP, TCP_MAXSEG, &u->segment_bytes, sizeof(int));
-		setsockopt(l->fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int));
-	}
 	if (connect(l->fd, w->port ? (struct sockaddr *)&tcp : (struct sockaddr *)&local,
 		    w->port ? sizeof(tcp) : sizeof(local)))
 		return -1;
