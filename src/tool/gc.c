@@ -58,8 +58,8 @@ static const struct opt options[] = {
 static const struct opts_table table = {
     .command = "forge gc",
     .sentence = "Remove pools whose memory node and compute nodes are all proven to be gone and "
-		"which no node can serve any more, or which a killed 'forge serve' had made for "
-		"itself; with --warm-too also whole ones.  "
+		"which no node can serve any more, or which a killed 'forge serve', 'bench' or "
+		"'replay' had made for itself; with --warm-too also whole ones.  "
 		"Prints a line for each pool that it finds.  Exit status: 0, or 2 for an error.",
     .options = options,
     .option_count = ARRAY_COUNT(options),

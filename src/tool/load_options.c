@@ -2,10 +2,13 @@
 #include "tool/load_options.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
+#include "fabric/shm.h"
 #include "tool/attach.h"
 
 int load_check_own(const struct command *c, const struct load_table *t,
@@ -35,6 +38,44 @@ bool load_pool_is_named(const struct load_pool *p)
 	return p->name && strcmp(p->name, "none") != 0;
 }
 
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int number)
+{
+	stopped = number;
+}
+
+/*
+ * The name of a large pool stands for seconds before anybody can attach: who ends the run
+ * meanwhile expects the memory back.  So signals stop the making, what was made is removed, and
+ * then the signal does what it does otherwise, which ends the run.  One that is ignored stays so.
+ */
+static int create_or_end(struct own_pool *own, const struct plan_wish *wish, char *text,
+			 size_t text_bytes)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+	struct sigaction action = {.sa_handler = on_signal}, old[ARRAY_COUNT(numbers)];
+	int status;
+
+	stopped = 0;
+	sigemptyset(&action.sa_mask);
+	for (unsigned i = 0; i < ARRAY_COUNT(numbers); i++) {
+		sigaction(numbers[i], NULL, &old[i]);
+		if (old[i].sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+	}
+	shm_stop_by(&stopped);
+	status = own_pool_create(own, wish, text, text_bytes);
+	shm_stop_by(NULL);
+	for (unsigned i = 0; i < ARRAY_COUNT(numbers); i++)
+		sigaction(numbers[i], &old[i], NULL);
+	if (stopped) {
+		own_pool_forget(own);
+		raise(stopped);
+	}
+	return status;
+}
+
 int load_pool_open(const struct command *c, struct load_pool *p, struct bench_setup *setup)
 {
 	char text[512];
@@ -52,7 +93,7 @@ int load_pool_open(const struct command *c, struct load_pool *p, struct bench_se
 	p->wish.slot_words = policy->slot_words;
 	/* Nobody else will join, and what a node may hold or count is shared by all permitted. */
 	p->wish.cn_max = setup->processes > 1 ? setup->processes : 2;
-	if (own_pool_create(&p->own, &p->wish, text, sizeof(text)))
+	if (create_or_end(&p->own, &p->wish, text, sizeof(text)))
 		return tool_fail(c, "%s", text);
 	setup->pool = p->own.name;
 	setup->attached = own_pool_forget;

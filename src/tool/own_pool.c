@@ -14,14 +14,37 @@
 #include "fabric/shm.h"
 #include "tool/gc.h"
 
-#define PREFIX "forge-serve-"
+#define PREFIX	   "forge-serve-"
+#define PREFIX_RUN "forge-bench-" /* of bench/own_pool.c, with a process id, '-' and a number */
+
+/* Behind a number; NULL if there is none. */
+static const char *skip_number(const char *s)
+{
+	size_t digits = strspn(s, "0123456789");
+
+	return digits ? s + digits : NULL;
+}
 
 static bool is_own(const char *file)
 {
-	const char *number = file + strlen(PREFIX);
+	const char *end = NULL;
 
-	return strncmp(file, PREFIX, strlen(PREFIX)) == 0 && *number &&
-	       number[strspn(number, "0123456789")] == '\0';
+	if (strncmp(file, PREFIX, strlen(PREFIX)) == 0)
+		end = skip_number(file + strlen(PREFIX));
+	return end && *end == '\0';
+}
+
+static bool is_of_a_run(const char *file)
+{
+	const char *end = NULL;
+
+	if (strncmp(file, PREFIX_RUN, strlen(PREFIX_RUN)) == 0)
+		end = skip_number(file + strlen(PREFIX_RUN));
+	if (end && *end == '-')
+		end = skip_number(end + 1);
+	else
+		end = NULL;
+	return end && *end == '\0';
 }
 
 void own_pool_name(char *name, size_t bytes)
@@ -31,7 +54,7 @@ void own_pool_name(char *name, size_t bytes)
 
 bool own_pool_is(const char *name)
 {
-	return strncmp(name, "shm:/", 5) == 0 && is_own(name + 5);
+	return strncmp(name, "shm:/", 5) == 0 && (is_own(name + 5) || is_of_a_run(name + 5));
 }
 
 /* 0 or an errno. */

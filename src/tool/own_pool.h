@@ -13,6 +13,10 @@
  *    left before it does, and so does `forge gc` without --warm-too.
  * Each of them goes by the locks of the pool's owners (gc.c): of a pool that a memory node has
  * taken over, or which other processes still use, nothing is removed; the last waits for them.
+ *
+ * Nor is a pool that bench or replay made for a run (bench/own_pool.h) to outlive it.  Its name
+ * goes as soon as all have attached; of a run that was killed before that it is `forge gc` that
+ * removes it.
  */
 #ifndef FORGE_TOOL_OWN_POOL_H
 #define FORGE_TOOL_OWN_POOL_H
@@ -23,7 +27,7 @@
 /* The name of this process's. */
 void own_pool_name(char *name, size_t bytes);
 
-/* Is it the name of some server's? */
+/* Is it the name of some server's, or of a pool that bench or replay made for a run? */
 bool own_pool_is(const char *name);
 
 /* Start who removes the pool when this process has ended.  Failure is logged: it is not vital. */

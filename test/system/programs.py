@@ -239,5 +239,21 @@ def help_and_version(t):
     assert version[0] == "forge" and version[1].count(".") == 2, version
 
 
+@case
+def a_run_that_is_ended_while_it_makes_its_pool_leaves_nothing(t):
+    """The size makes the making long; were it over before the signal comes, nothing may be left either."""
+    for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        run = subprocess.Popen([FORGE, "bench", "--size", "600M", "--seconds", "1h"], env=t.env,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        t.processes.append(run)
+        path = f"/dev/shm/forge-bench-{run.pid}-0"
+        while not os.path.exists(path):
+            assert run.poll() is None, run.communicate()
+        run.send_signal(number)
+        _, err = run.communicate(timeout=PATIENCE_S)
+        assert not os.path.exists(path), (number, err)
+        assert run.returncode in (-number, 1), (run.returncode, err)  # 1: the run had begun
+
+
 if __name__ == "__main__":
     sys.exit(main())

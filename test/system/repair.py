@@ -248,6 +248,20 @@ def gc_takes_a_warm_pool_only_if_told(t):
 
 
 @case
+def gc_takes_what_a_run_made_for_itself(t):
+    """A bench that is killed before all have attached leaves a pool that nobody asked to outlive it."""
+    for name, ours in (("-0", True), ("", False), ("-0-1", False)):
+        t.pool = f"shm:/forge-bench-{1 << 22 | os.getpid()}{name}"  # of no process
+        node = t.node("--size", "4M")
+        node.end(signal.SIGKILL)
+        done = t.on_pool("gc").expect(0)
+        assert done.out.startswith(b"removed " if ours else b"left "), done.out
+        assert os.path.exists("/dev/shm/" + t.pool[5:]) != ours
+        if not ours:
+            t.on_pool("gc", "--warm-too").expect(0)
+
+
+@case
 def gc_removes_what_no_node_can_serve(t):
     node = t.node("--size", "4M", "--keep")
     assert node.end() == 0
