@@ -42,6 +42,12 @@ void link_keep(struct link *l)
 		l->medium->keep(l);
 }
 
+void link_end(struct link *l)
+{
+	if (l->medium->end)
+		l->medium->end(l);
+}
+
 void link_close(struct link *l)
 {
 	if (l)

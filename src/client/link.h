@@ -55,6 +55,12 @@ static inline int link_is_away(int status)
 	       status == FORGE_E_POOL_TRUNCATED;
 }
 
+/*
+ * Its node is lost: what is under way over it and whatever follows gives FORGE_E_NODE, and the node
+ * hears of it as soon as it can, even if connections stay open.  Does not wait.
+ */
+void link_end(struct link *);
+
 /* Every connection over it has been closed.  NULL is permitted. */
 void link_close(struct link *);
 

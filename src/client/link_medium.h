@@ -25,6 +25,7 @@ struct link_medium {
 		    struct link **out, char *error_text, size_t error_bytes);
 	void (*close)(struct link *);
 	void (*keep)(struct link *); /* NULL: nothing over it has to be waited for */
+	void (*end)(struct link *);  /* NULL: there is nobody who would have to be told */
 	int (*connect)(struct link *, struct fab **out);
 	int (*is_held)(struct link *, uint32_t cn);
 	int (*is_served)(struct link *);

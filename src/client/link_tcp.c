@@ -156,6 +156,14 @@ static void keep_tcp(struct link *l)
 	t->cancel = NULL;
 }
 
+static void end_tcp(struct link *l)
+{
+	struct tcp_link *t = (struct tcp_link *)l;
+
+	atomic_store_explicit(&t->lost, 1, memory_order_relaxed);
+	tcp_control_end(t->control);
+}
+
 static int reach(struct tcp_link *t, char *error_text, size_t error_bytes)
 {
 	int status =
@@ -282,6 +290,7 @@ const struct link_medium link_tcp = {
     .open = open_tcp,
     .close = close_tcp,
     .keep = keep_tcp,
+    .end = end_tcp,
     .connect = connect_tcp,
     .is_held = is_held_tcp,
     .is_served = is_served_tcp,

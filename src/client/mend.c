@@ -85,6 +85,12 @@ static void lose(struct client *c, struct member *m, struct attachment *a, const
 	log_warn("%s: the memory node is lost%s; trying to reach it again", name, why);
 	if (mend_start(c))
 		log_error("%s: no thread can be started that would reach it again", name);
+	/*
+	 * Sessions that have nothing to do hold it until their next call, and with it the id we had
+	 * there: a node that was only frozen would not take that back in time (is_fenced()), and be
+	 * flushed for it.
+	 */
+	link_end(a->link);
 	attachment_drop(a);
 }
 
@@ -202,11 +208,12 @@ static int bring_back(struct client *c, struct member *m, struct attachment *a, 
 	struct seat *seat = NULL;
 	int was_ever_there = m->pool_id != 0, was_awaited = atomic_load(&m->is_arriving);
 	int is_same = a->pool.pool_id == m->pool_id; /* else there is nothing of ours on the way */
-	int status = attachment_join(a, c->newest->epoch, text, text_bytes);
+	int is_late = 0, status = attachment_join(a, c->newest->epoch, text, text_bytes);
 
 	if (!status && is_same && m->line_id) {
 		status = is_fenced(a, m, &c->cancel);
-		if (status == 0)
+		is_late = status == 0;
+		if (is_late)
 			member_refuse_all(c, m);
 		status = status < 0 ? status : 0;
 	}
@@ -227,7 +234,9 @@ static int bring_back(struct client *c, struct member *m, struct attachment *a, 
 	if (!status) {
 		atomic_fetch_add(&c->returns, !was_awaited);
 		log_warn("%s: the memory node is %s", m->name,
-			 is_same	  ? "back, with what it had"
+			 is_late	  ? "back, and was flushed: what this process had sent it "
+					    "before could still have landed"
+			 : is_same	  ? "back, with what it had"
 			 : was_ever_there ? "back, with another memory"
 					  : "there");
 	}

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
@@ -66,6 +67,14 @@ void tcp_control_close(struct tcp_control *c)
 	tcp_stream_close(&c->stream);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
+}
+
+/* Without the lock, whose holder may be waiting for the node: the descriptor is open until close.
+ */
+void tcp_control_end(struct tcp_control *c)
+{
+	if (c->stream.fd >= 0)
+		(void)shutdown(c->stream.fd, SHUT_RDWR);
 }
 
 static void lose(struct tcp_control *c)

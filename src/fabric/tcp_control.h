@@ -21,6 +21,12 @@ int tcp_control_open(const struct tcp_settings *, struct wire_welcome *welcome, 
 /* End the instance: the node gives its locks up.  NULL is permitted. */
 void tcp_control_close(struct tcp_control *);
 
+/*
+ * Tell the node that the instance is at its end, which fences all its connections; this one gives
+ * FORGE_E_NODE from then on.  Any thread, also while another is in a call; waits for nobody.
+ */
+void tcp_control_end(struct tcp_control *);
+
 /* Is it known to be lost?  No round trip. */
 int tcp_control_is_lost(struct tcp_control *);
 

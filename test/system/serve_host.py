@@ -121,5 +121,21 @@ def who_looks_at_metrics_keeps_nobody_waiting(t):
     assert answered > 5, answered
 
 
+@case
+def a_node_that_was_frozen_comes_back_with_what_it_had(t):
+    """Workers without a request kept the id that the server had there, and the node was flushed for it."""
+    node = t.node("--size", "16M", "--listen", "tcp://127.0.0.1:0")
+    s = Server(t, "--pool", node.listens[0], "-t", "4", "--threads-min", "0")
+    t.on_pool("set", "a", "x").expect(0)  # in a chunk that is nobody's when the server is taken for dead
+    s.say(b"get a\r\n", b"VALUE a 0 1\r\nx\r\nEND\r\n")
+    node.process.send_signal(signal.SIGSTOP)
+    s.say(b"set b 0 0 1\r\ny\r\n", b"SERVER_ERROR the memory node is gone\r\n")
+    node.process.send_signal(signal.SIGCONT)
+    wait_until(lambda: s.stats()["memory_nodes_up"] == "1", "the server does not come back")
+    s.say(b"get a\r\n", b"VALUE a 0 1\r\nx\r\nEND\r\n")
+    code, err = s.end()
+    assert code == 0 and "back, with what it had" in err, (code, err)
+
+
 if __name__ == "__main__":
     sys.exit(main())
