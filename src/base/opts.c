@@ -174,15 +174,13 @@ static int fail_foreign(struct cursor *c, char letter, const char *name)
 		const struct opts_foreign *f = &t->foreign[i];
 
 		if (letter && f->letter == letter)
-			return opts_fail(
-			    t, c->parsed,
-			    "-%c is an option of memcached's that has no meaning here: %s", letter,
-			    f->why);
+			return opts_fail(t, c->parsed,
+					 "-%c is an option of memcached's that is not here: %s",
+					 letter, f->why);
 		if (name && f->name && strcmp(f->name, name) == 0)
-			return opts_fail(
-			    t, c->parsed,
-			    "--%s is an option of memcached's that has no meaning here: %s", name,
-			    f->why);
+			return opts_fail(t, c->parsed,
+					 "--%s is an option of memcached's that is not here: %s",
+					 name, f->why);
 	}
 	return 0;
 }

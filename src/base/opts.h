@@ -87,7 +87,7 @@ struct opt {
 /* Of a file of options, with the NUL at its end. */
 #define OPTS_FILE_BYTES (16 << 10)
 
-/* An option of the program that this one stands in for, which has no meaning here, and why. */
+/* An option of the program that this one stands in for, which is not here, and why. */
 struct opts_foreign {
 	char letter;	  /* 0: none */
 	const char *name; /* NULL: none */

@@ -133,6 +133,7 @@ static void print_value(const struct opt *o, const void *config, FILE *out)
 	const void *field = (const char *)config + o->offset;
 	const char *s;
 	char word[64];
+	struct text time;
 
 	switch (o->type) {
 	case OPT_TYPE_FLAG:
@@ -143,7 +144,7 @@ static void print_value(const struct opt *o, const void *config, FILE *out)
 		fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)field);
 		break;
 	case OPT_TYPE_DURATION:
-		fprintf(out, "%lluus", (unsigned long long)*(const uint64_t *)field);
+		fputs(opts_bound_text(o, *(const uint64_t *)field, &time), out);
 		break;
 	case OPT_TYPE_DOUBLE:
 		fprintf(out, "%.17g", *(const double *)field);

@@ -639,9 +639,9 @@ def closed_output(t):
 
 @case
 def a_server_is_asked_for_what_memcached_has(t):
-    """Its options that have no meaning here are refused with the reason, as doc/serve.md lists them."""
+    """Its options that are not here are refused with the reason, as doc/serve.md lists them."""
     def refused(*argv):
-        return t.forge("serve", *argv).expect(2, b"", "an option of memcached's that has no meaning here").err
+        return t.forge("serve", *argv).expect(2, b"", "an option of memcached's that is not here").err
 
     for argv in (("-M",), ("-k",), ("-f", "1.1"), ("-n", "48"), ("-o", "modern"), ("-R", "5"), ("-C",),
                  ("-A",), ("-S",), ("--extended=modern",), ("--slab-growth-factor", "1.1"), ("-vM",)):

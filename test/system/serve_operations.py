@@ -630,7 +630,7 @@ def options_come_from_four_places(t):
     for line in ("memory-limit = 64  (command line)",
                  "threads = 3  (environment, FORGE_THREADS)",
                  f"conn-limit = 77  ({path}:5)", f"disable-flush-all = yes  ({path}:6)",
-                 "idle-timeout = 0us  (default)"):
+                 "idle-timeout = 0  (default)"):
         assert line in lines, (line, shown.out)
     s = Server(t, "--config", path, "-t", "1")
     settings = s.stats("settings")

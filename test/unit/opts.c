@@ -323,7 +323,7 @@ static void a_file_comes_before_the_default_only(void **state)
 	assert_false(opts_given(&table, &parsed, "seed"));
 	text = printed(print_config);
 	assert_non_null(strstr(text, "threads = 8  (environment, FORGE_THREADS)\n"));
-	assert_non_null(strstr(text, "poll-interval = 5000us  (command line)\n"));
+	assert_non_null(strstr(text, "poll-interval = 5ms  (command line)\n"));
 	assert_non_null(strstr(text, "policy = lru  (FILE:4)\n"));
 	assert_non_null(strstr(text, "trace = a = b#c  (FILE:5)\n"));
 	assert_non_null(strstr(text, "seed = 0  (default)\n"));
