@@ -329,12 +329,14 @@ static int try_names(struct client *c, const struct member *m)
 
 /*
  * A new member is waited for: until it is there, or it is seen that it is not; not only because its
- * claim stands yet, or because this was given up for something that is more urgent.
+ * claim stands yet, or because this was given up for something that is more urgent.  Nor because
+ * the map is old, of which it may be the first to tell: one that is in the next map as well is new
+ * there, too.  That somebody else has told so cancels a try only once it is under way.
  */
 static void try_member(struct client *c, struct member *m)
 {
 	int status = try_names(c, m);
-	int goes_on = (status == FORGE_E_AGAIN || cancel_is_fired(&c->cancel)) &&
+	int goes_on = (status == FORGE_E_AGAIN || cancel_is_fired(&c->cancel) || !map_present(c)) &&
 		      now_ns() < m->arriving_until_ns;
 
 	if (status && goes_on && atomic_load(&m->is_arriving))
