@@ -40,7 +40,7 @@ int own_pool_create(struct own_pool *o, const struct plan_wish *wish, char *erro
 	uint64_t pool_id = clock_now_ns(clock_monotonic()) << 20 ^ (uint64_t)getpid();
 
 	*o = (struct own_pool){0};
-	snprintf(o->name, sizeof(o->name), "shm:/forge-bench-%d-%u", (int)getpid(),
+	snprintf(o->name, sizeof(o->name), "shm:/" OWN_POOL_PREFIX "%d-%u", (int)getpid(),
 		 atomic_fetch_add(&serial, 1));
 	int status = plan_make(wish, &o->plan, error_text, error_bytes);
 

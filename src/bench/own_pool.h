@@ -11,10 +11,13 @@
 
 #include "layout/plan.h"
 
+/* Of a pool's name; a process id, '-' and a number follow. */
+#define OWN_POOL_PREFIX "forge-bench-"
+
 struct shm_hold;
 
 struct own_pool {
-	char name[64]; /* "shm:/forge-bench-PID-N" */
+	char name[64]; /* "shm:/", the prefix, PID-N */
 	struct plan plan;
 	bool named;	       /* the name exists, and then */
 	struct shm_hold *hold; /* says that somebody serves it */

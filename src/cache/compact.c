@@ -51,10 +51,8 @@
  */
 #define PUBLISH_SHARE	      8u
 #define PUBLISH_SHARE_BOUNDED 16u
-/* Dead words that are published in one batch: those of the usual group and of four times as many.
- */
+/* Dead words that are published in one batch: those of 256 members. */
 #define PUBLISH_WORDS 8u
-#define PUBLISH_MOST  8u
 
 int compact_bounds_dead(const struct cache *c)
 {

@@ -11,39 +11,35 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "bench/own_pool.h"
 #include "fabric/shm.h"
 #include "tool/gc.h"
 
-#define PREFIX	   "forge-serve-"
-#define PREFIX_RUN "forge-bench-" /* of bench/own_pool.c, with a process id, '-' and a number */
+#define PREFIX "forge-serve-"
 
-/* Behind a number; NULL if there is none. */
-static const char *skip_number(const char *s)
+/* What follows if s begins so and then with a number; NULL: it does not, or is NULL. */
+static const char *skip(const char *s, const char *prefix)
 {
-	size_t digits = strspn(s, "0123456789");
+	size_t digits;
 
+	if (!s || strncmp(s, prefix, strlen(prefix)) != 0)
+		return NULL;
+	s += strlen(prefix);
+	digits = strspn(s, "0123456789");
 	return digits ? s + digits : NULL;
 }
 
 static bool is_own(const char *file)
 {
-	const char *end = NULL;
+	const char *end = skip(file, PREFIX);
 
-	if (strncmp(file, PREFIX, strlen(PREFIX)) == 0)
-		end = skip_number(file + strlen(PREFIX));
 	return end && *end == '\0';
 }
 
 static bool is_of_a_run(const char *file)
 {
-	const char *end = NULL;
+	const char *end = skip(skip(file, OWN_POOL_PREFIX), "-");
 
-	if (strncmp(file, PREFIX_RUN, strlen(PREFIX_RUN)) == 0)
-		end = skip_number(file + strlen(PREFIX_RUN));
-	if (end && *end == '-')
-		end = skip_number(end + 1);
-	else
-		end = NULL;
 	return end && *end == '\0';
 }
 
